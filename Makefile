@@ -1,0 +1,53 @@
+# Two commands are the whole set-up: `make demo` and `make test`. Both install what they need into .venv and the
+# user's cache; a JDK 17+ and Python 3.11+ are the only prerequisites.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+JAR := floeberg/jars/floeberg-plugin.jar
+KEEP ?=
+PARALLEL ?= 2
+
+.PHONY: demo test lint bench jar wheel check-jdk clean format
+
+demo: $(INSTALLED) $(JAR)
+	$(BIN)/floeberg demo $(if $(KEEP),--keep)
+
+test: $(INSTALLED) $(JAR)
+	$(BIN)/pytest -n $(PARALLEL) -m 'not broker and not spark'
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked $(BIN)/pytest -n $(PARALLEL) -m kernels
+	$(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m 'broker or spark'
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED) $(JAR)
+	$(BIN)/python -m bench
+
+jar: $(JAR)
+
+wheel: $(INSTALLED) $(JAR)
+	$(BIN)/uv build --wheel --out-dir dist
+
+$(INSTALLED): pyproject.toml | check-jdk
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Floeberg needs Python 3.11 or newer: set PYTHON=...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	touch $@
+
+$(JAR): $(INSTALLED) $(wildcard plugin/src/*.java plugin/src/*/*.java plugin/src/*/*/*.java plugin/src/*/*/*/*.java plugin/build.py)
+	$(BIN)/python plugin/build.py
+
+check-jdk:
+	@command -v javac >/dev/null || { echo 'Floeberg needs a JDK 17 or newer: install one and put javac on the PATH'; exit 1; }
+
+clean:
+	rm -rf $(VENV) build dist $(JAR)

@@ -1,0 +1,102 @@
+"""Keeps files and functions small, and machines out of the tree: a ratchet whose lists only shrink."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("engine", "tiering", "compaction", "retention", "serving", "floeberg", "bench", "plugin", "tests")
+LONGEST_FILE_LINES = 400
+LONGEST_FUNCTION_LINES = 70
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "handler", "misc"}
+
+# Today's offenders, with their size; a size may only fall, and an entry that is no longer needed must go.
+LONG_FILES: dict[str, int] = {}
+LONG_FUNCTIONS: dict[str, int] = {}
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def sources(*endings: str) -> list[Path]:
+    return [path for path in tracked_files() if path.suffix in endings and path.relative_to(ROOT).parts[0] in ROOMS]
+
+
+def functions(path: Path) -> list[tuple[str, int]]:
+    tree = ast.parse(path.read_text(), str(path))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [(node.name, (node.end_lineno or 0) - node.lineno + 1) for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def check_ratchet(found: dict[str, int], allowed: dict[str, int], limit: int) -> None:
+    grown = {name: size for name, size in found.items() if size > max(limit, allowed.get(name, 0))}
+    assert not grown, f"longer than {limit} lines (or than the ratchet allows): {grown}"
+    stale = {name for name in allowed if found.get(name, 0) <= limit}
+    assert not stale, f"no longer too long; take them off the list: {stale}"
+
+
+def test_no_file_grows_past_what_is_read_in_one_sitting() -> None:
+    found = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in sources(".py", ".java")}
+    assert found, "no source was found"
+    check_ratchet(found, LONG_FILES, LONGEST_FILE_LINES)
+
+
+def test_no_function_grows_past_a_screen() -> None:
+    found = {f"{path.relative_to(ROOT)}:{name}": size for path in sources(".py") for name, size in functions(path)}
+    assert found, "no function was found"
+    check_ratchet(found, LONG_FUNCTIONS, LONGEST_FUNCTION_LINES)
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    vague = [str(path.relative_to(ROOT)) for path in sources(".py") if path.stem in VAGUE_NAMES]
+    assert not vague
+
+
+def test_pyspark_is_imported_only_in_spark_modules() -> None:
+    importing = re.compile(r"^\s*(?:from|import) pyspark\b", re.MULTILINE)
+    rooms = ("engine", "tiering", "compaction", "retention", "serving", "floeberg")
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in sources(".py")
+        if path.relative_to(ROOT).parts[0] in rooms
+        and not path.stem.startswith("spark_")
+        and importing.search(path.read_text())
+    ]
+    assert not wrong
+
+
+def test_foreign_exceptions_are_not_swallowed_whole() -> None:
+    """``except Exception`` stands only at a loop's outermost guard, and says so on its line."""
+    guard = re.compile(r"^\s*except (?:Base)?Exception\b(?!.*# outermost guard)|^\s*except:", re.MULTILINE)
+    rooms = ("engine", "tiering", "compaction", "retention", "serving", "floeberg")
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in sources(".py")
+        if path.relative_to(ROOT).parts[0] in rooms and guard.search(path.read_text())
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("pattern", [r"/root/", r"/work/(?:main|shared)", r"/home/[a-z]+/"])
+def test_no_path_of_a_machine_is_in_the_tree(pattern: str) -> None:
+    here = Path(__file__)
+    wrong = []
+    for path in tracked_files():
+        if path == here or path.suffix in {".jar", ".png", ".parquet"}:
+            continue
+        if re.search(pattern, path.read_text(errors="ignore")):
+            wrong.append(str(path.relative_to(ROOT)))
+    assert not wrong
