@@ -1,0 +1,61 @@
+"""The one column of the formats whose whole value is one string of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.errors import Corrupt
+from engine.formats.value_codec import Columns, column_of, struct_of
+from engine.records import NULL_LENGTH, ByteSpans
+
+
+def fill_column(fields: Sequence[pa.Field], filled: pa.Field, column: pa.Array) -> pa.StructArray:
+    """A struct of all ``fields`` where only ``filled`` has values and every other column is null."""
+    children = [column if field.name == filled.name else pa.nulls(len(column), field.type) for field in fields]
+    return struct_of(children, fields, len(column))
+
+
+def spans_of_wanted(columns: Columns, field: pa.Field, wanted: NDArray[np.bool_]) -> ByteSpans:
+    """The strings of the wanted rows, null elsewhere. Raises Corrupt for a wanted row that is null or damaged."""
+    column = column_of(columns, field.name)
+    if column is None:
+        column = pa.nulls(len(wanted), field.type)
+    spans = _through_dictionary(column) if pa.types.is_dictionary(column.type) else ByteSpans.from_arrow(column)
+    if len(spans) != len(wanted):
+        raise Corrupt(f"the column {field.name} has {len(spans)} rows, {len(wanted)} were asked about")
+    _check(spans, field.name)
+    if bool((wanted & (spans.length == NULL_LENGTH)).any()):
+        row = int(np.flatnonzero(wanted & (spans.length == NULL_LENGTH))[0])
+        raise Corrupt(f"the column {field.name} is null in row {row}, whose value is not")
+    return ByteSpans(
+        data=spans.data,
+        start=spans.start,
+        length=np.where(wanted, spans.length, np.int32(NULL_LENGTH)).astype(np.int32),
+    )
+
+
+def _through_dictionary(column: pa.DictionaryArray) -> ByteSpans:
+    """Point at the dictionary's own bytes: nothing is copied for a value that repeats."""
+    entries = ByteSpans.from_arrow(column.dictionary)
+    indices = column.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    present = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    outside = present & ((indices < 0) | (indices >= len(entries)))
+    if bool(outside.any()):
+        raise Corrupt(f"row {int(np.flatnonzero(outside)[0])} points outside of its dictionary")
+    if len(entries) == 0:
+        return ByteSpans.nulls(len(column))
+    return ByteSpans(
+        data=entries.data,
+        start=entries.start[indices],
+        length=np.where(present, entries.length[indices], np.int32(NULL_LENGTH)).astype(np.int32),
+    )
+
+
+def _check(spans: ByteSpans, name: str) -> None:
+    end = spans.start + np.maximum(spans.length, 0)
+    if len(spans) and bool(((spans.length < NULL_LENGTH) | (spans.start < 0) | (end > len(spans.data))).any()):
+        raise Corrupt(f"the column {name} has offsets that leave its data")

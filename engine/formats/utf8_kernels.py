@@ -1,0 +1,70 @@
+"""The kernel that tells valid UTF-8 from other bytes, by the same rule as Arrow and Python (RFC 3629)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numpy.typing import NDArray
+
+from engine.kernel_types import read_only, strided, writable
+from engine.records import ByteSpans
+
+_IS_UTF8 = types.boolean(read_only(types.uint8), types.int64, types.int64)
+_FIND = types.int64(read_only(types.uint8), strided(types.int64), strided(types.int32), writable(types.uint8))
+
+
+@njit(_IS_UTF8, nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def is_utf8(data, start, end):  # type: ignore[no-untyped-def]
+    """Whether ``data[start:end]`` is UTF-8: no surrogate, no overlong form, nothing over U+10FFFF."""
+    if start < 0 or end > data.shape[0]:
+        return False
+    at = start
+    while at < end:
+        lead = data[at]
+        if lead < 0x80:
+            at += 1
+            continue
+        low = np.uint8(0x80)
+        high = np.uint8(0xBF)
+        if 0xC2 <= lead <= 0xDF:
+            more = 1
+        elif 0xE0 <= lead <= 0xEF:
+            more = 2
+            if lead == 0xE0:
+                low = np.uint8(0xA0)
+            elif lead == 0xED:
+                high = np.uint8(0x9F)
+        elif 0xF0 <= lead <= 0xF4:
+            more = 3
+            if lead == 0xF0:
+                low = np.uint8(0x90)
+            elif lead == 0xF4:
+                high = np.uint8(0x8F)
+        else:
+            return False
+        if at + more >= end or data[at + 1] < low or data[at + 1] > high:
+            return False
+        for index in range(2, more + 1):
+            if data[at + index] & 0xC0 != 0x80:
+                return False
+        at += more + 1
+    return True
+
+
+@njit(_FIND, nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _find_invalid(data, start, length, invalid):  # type: ignore[no-untyped-def]
+    count = np.int64(0)
+    for row in range(start.shape[0]):
+        size = np.int64(length[row])
+        invalid[row] = 0
+        if size > 0 and not is_utf8(data, start[row], start[row] + size):
+            invalid[row] = 1
+            count += 1
+    return count
+
+
+def rows_not_utf8(values: ByteSpans) -> NDArray[np.bool_]:
+    """bool[n]: which strings are not valid UTF-8 (nulls and empty ones are)."""
+    invalid = np.empty(len(values), np.uint8)
+    _find_invalid(np.ascontiguousarray(values.data), values.start, values.length, invalid)
+    return invalid.view(np.bool_)
