@@ -1,0 +1,31 @@
+"""Parts that several rooms' tests share: a real broker and names of its topics that meet nobody else's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
+
+_topic_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """One plain broker (no tiered storage, two log directories) for all tests of a worker; never restart it.
+
+    A test that stops, restarts or damages a broker starts its own ``LocalBroker``.
+    """
+    with LocalBroker(
+        tmp_path_factory.mktemp("broker"), properties=FAST_HOUSEKEEPING, log_dir_count=2, heap_mb=384
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A topic name no other test uses."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60]
+    return f"{name}-{next(_topic_numbers)}"
