@@ -1,0 +1,254 @@
+"""The one seam to Kafka's wire: what is safe to read of a partition, as its broker says.
+
+confluent-kafka's AdminClient, because it takes the security settings under the names librdkafka gives them, knows topic
+ids (aiokafka 0.14 stops at Metadata v5, which has none) and keeps its connections and its one thread for good.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+
+from engine.errors import Invalid, Unavailable
+from engine.topic_partition import TopicIdPartition
+
+NO_LEADER = -1
+UNKNOWN_OFFSET = -1
+
+_BROKER_NEXT_STEP = "check that the broker is up, [broker] bootstrap, and the security settings beside it."
+
+_log = logging.getLogger("librdkafka")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """One partition as its leader sees it; offsets and epoch are -1 where the leader was not asked or gave no answer.
+
+    ``leader_epoch`` is the newest epoch in the leader's log, which a new leader starts before it takes a write.
+    ``last_stable_offset`` is the first offset that a read_committed consumer can't have (KIP-98).
+    ``log_start_offset`` counts what tiered storage holds as well.
+    """
+
+    leader_id: int
+    leader_epoch: int = -1
+    log_start_offset: int = UNKNOWN_OFFSET
+    last_stable_offset: int = UNKNOWN_OFFSET
+    high_watermark: int = UNKNOWN_OFFSET
+
+    @property
+    def is_answered(self) -> bool:
+        """True when the leader gave every offset and its epoch."""
+        offsets = (self.leader_epoch, self.log_start_offset, self.last_stable_offset, self.high_watermark)
+        return min(offsets) >= 0
+
+
+class Broker(Protocol):
+    """What the program asks a Kafka cluster. Every method raises Unavailable when no answer comes in time."""
+
+    def cluster_id(self) -> str:
+        """The cluster's id, as ``meta.properties`` of its log directories has it."""
+
+    def node_ids(self) -> frozenset[int]:
+        """Ids of the brokers that are up."""
+
+    def partitions(
+        self, topics: Collection[str] | None = None, *, offsets_of: Collection[TopicIdPartition] | None = None
+    ) -> Mapping[TopicIdPartition, PartitionView]:
+        """All partitions of ``topics`` (of every topic for None); topics that don't exist are left out.
+
+        Epochs and offsets are asked only for ``offsets_of`` (for all when None; none of them costs one request). They
+        are read before the topic ids are: an id that equals the log directory's proves that the offsets are not those
+        of a later topic of the same name.
+        """
+
+    def topic_configs(self, topics: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """Each topic's effective configuration by Kafka's names; topics that don't exist are left out."""
+
+    def close(self) -> None:
+        """Give the connections up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TopicDescription:
+    topic_id: str
+    leaders: Mapping[int, int]
+
+
+class KafkaBroker:
+    """A cluster reached over the network. Not for several threads at a time."""
+
+    def __init__(self, *, bootstrap: str, security: Mapping[str, str] | None = None, timeout_ms: int = 10_000) -> None:
+        """``security`` has librdkafka's names (``security.protocol``, ``sasl.username``, …) and is handed on as it is.
+
+        ``timeout_ms`` bounds each request. Raises Invalid when librdkafka refuses the settings.
+        """
+        self._bootstrap = bootstrap
+        self._timeout_s = timeout_ms / 1000
+        self._described: dict[str, _TopicDescription] = {}
+        conf = {**(security or {}), "bootstrap.servers": bootstrap, "client.id": "floeberg"}
+        try:
+            self._admin = AdminClient(conf, logger=_log)
+        except (KafkaException, ValueError) as error:
+            raise Invalid(
+                f"the Kafka client refuses its settings: {_text_of(error)}",
+                next_step="correct [broker]; the names are those of librdkafka's CONFIGURATION.md.",
+            ) from error
+
+    def cluster_id(self) -> str:
+        cluster = self._result(self._call(self._admin.describe_cluster, request_timeout=self._timeout_s))
+        return str(cluster.cluster_id)
+
+    def node_ids(self) -> frozenset[int]:
+        cluster = self._result(self._call(self._admin.describe_cluster, request_timeout=self._timeout_s))
+        return frozenset(node.id for node in cluster.nodes)
+
+    def partitions(
+        self, topics: Collection[str] | None = None, *, offsets_of: Collection[TopicIdPartition] | None = None
+    ) -> Mapping[TopicIdPartition, PartitionView]:
+        names = sorted(set(topics)) if topics is not None else self._all_topics()
+        offsets: dict[TopicIdPartition, dict[str, int]] = {}
+        if offsets_of is None or offsets_of:
+            unknown = [name for name in names if name not in self._described]
+            self._described.update(self._describe(unknown))
+            known = self._led_partitions(names)
+            offsets = self._offsets(known if offsets_of is None else known.intersection(offsets_of))
+        described = self._describe(names)
+        for name in names:
+            self._described.pop(name, None)
+        self._described.update(described)
+        views: dict[TopicIdPartition, PartitionView] = {}
+        for name, topic in described.items():
+            for partition, leader in topic.leaders.items():
+                who = TopicIdPartition(topic=name, topic_id=topic.topic_id, partition=partition)
+                views[who] = PartitionView(leader_id=leader, **offsets.get(who, {}))
+        return views
+
+    def topic_configs(self, topics: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        if not topics:
+            return {}
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(topics))]
+        futures = self._call(self._admin.describe_configs, resources, request_timeout=self._timeout_s)
+        answers = self._answers({resource.name: future for resource, future in futures.items()})
+        return {
+            name: {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+            for name, entries in answers.items()
+        }
+
+    def close(self) -> None:
+        # librdkafka joins its threads when the last reference goes.
+        del self._admin
+
+    def _all_topics(self) -> list[str]:
+        return sorted(self._call(self._admin.list_topics, timeout=self._timeout_s).topics)
+
+    def _describe(self, topics: Collection[str]) -> dict[str, _TopicDescription]:
+        if not topics:
+            return {}
+        futures = self._call(
+            self._admin.describe_topics, TopicCollection(list(topics)), request_timeout=self._timeout_s
+        )
+        return {
+            name: _TopicDescription(
+                topic_id=str(topic.topic_id),
+                leaders={
+                    partition.id: NO_LEADER if partition.leader is None else partition.leader.id
+                    for partition in topic.partitions
+                },
+            )
+            for name, topic in self._answers(futures).items()
+        }
+
+    def _led_partitions(self, topics: Collection[str]) -> set[TopicIdPartition]:
+        """The partitions of ``topics`` that had a leader when they were last described."""
+        return {
+            TopicIdPartition(topic=name, topic_id=self._described[name].topic_id, partition=partition)
+            for name in topics
+            if name in self._described
+            for partition, leader in self._described[name].leaders.items()
+            if leader != NO_LEADER
+        }
+
+    def _offsets(self, partitions: Collection[TopicIdPartition]) -> dict[TopicIdPartition, dict[str, int]]:
+        """Fields of PartitionView, for each partition that answered all of three requests in flight together."""
+        if not partitions:
+            return {}
+        asked = {who: TopicPartition(who.topic, who.partition) for who in partitions}
+        committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+        stable_futures = self._list_offsets(asked.values(), OffsetSpec.latest(), committed)
+        latest_futures = self._list_offsets(asked.values(), OffsetSpec.latest(), uncommitted)
+        earliest_futures = self._list_offsets(asked.values(), OffsetSpec.earliest(), uncommitted)
+        stable = self._answers(stable_futures)
+        latest = self._answers(latest_futures)
+        earliest = self._answers(earliest_futures)
+        return {
+            who: {
+                "leader_epoch": -1 if stable[key].leader_epoch is None else stable[key].leader_epoch,
+                "log_start_offset": earliest[key].offset,
+                "last_stable_offset": stable[key].offset,
+                "high_watermark": latest[key].offset,
+            }
+            for who, key in asked.items()
+            if key in stable and key in latest and key in earliest
+        }
+
+    def _list_offsets(self, asked: Iterable[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel) -> Any:
+        return self._call(
+            self._admin.list_offsets,
+            dict.fromkeys(asked, spec),
+            isolation_level=isolation,
+            request_timeout=self._timeout_s,
+        )
+
+    def _call(self, request: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return request(*args, **options)
+        except KafkaException as error:
+            raise self._unavailable("the Kafka broker can't be asked", error) from error
+
+    def _result(self, future: Future[Any]) -> Any:
+        # The request's own time-out ends the future; twice that means librdkafka lost it.
+        try:
+            return future.result(timeout=2 * self._timeout_s)
+        except (KafkaException, TimeoutError) as error:
+            raise self._unavailable("the Kafka broker gave no answer", error) from error
+
+    def _answers(self, futures: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
+        """The good answers; Unavailable when all of several are bad for a reason that concerns the broker itself."""
+        answers: dict[Any, Any] = {}
+        last_error: Unavailable | None = None
+        for key, future in futures.items():
+            try:
+                answers[key] = self._result(future)
+            except Unavailable as error:
+                if _concerns_one_partition(error.__cause__):
+                    continue
+                last_error = error
+        if last_error is not None and not answers:
+            raise last_error
+        return answers
+
+    def _unavailable(self, problem: str, error: BaseException) -> Unavailable:
+        return Unavailable(f"{problem} at {self._bootstrap}: {_text_of(error)}", next_step=_BROKER_NEXT_STEP)
+
+
+# Kafka's protocol error codes: unknown topic or partition, leader not available, not leader or follower, fenced
+# leader epoch, unknown leader epoch, offset not available, unknown topic id, invalid topic.
+_PARTITION_ERROR_CODES = frozenset({3, 5, 6, 17, 74, 76, 78, 100})
+
+
+def _concerns_one_partition(error: BaseException | None) -> bool:
+    if not isinstance(error, KafkaException) or not error.args:
+        return False
+    return error.args[0].code() in _PARTITION_ERROR_CODES
+
+
+def _text_of(error: BaseException) -> str:
+    if isinstance(error, KafkaException) and error.args:
+        return str(error.args[0].str())
+    return str(error) or type(error).__name__

@@ -1,0 +1,190 @@
+"""The broker port: one conformance suite, for a real broker and for the fake that other tests stand on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from engine.broker import Broker, KafkaBroker, PartitionView
+from engine.errors import Invalid, Unavailable
+from engine.topic_partition import TopicIdPartition
+from floeberg.local_broker import LocalBroker
+from tests.fake_broker import FakeBroker
+
+
+class Cluster(Protocol):
+    """What a test does to the cluster behind the port."""
+
+    port: Broker
+
+    def create_topic(self, topic: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None: ...
+    def delete_topic(self, topic: str) -> None: ...
+    def produce(self, topic: str, count: int) -> None: ...
+    def leave_transaction_open(self, topic: str, count: int) -> None: ...
+
+
+class BrokerConformance:
+    """Inherited by a class with a ``cluster`` fixture."""
+
+    def test_new_topic_has_id_leader_epoch_and_offsets(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name, partitions=2)
+        views = cluster.port.partitions([topic_name])
+        assert {who.partition for who in views} == {0, 1}
+        (topic_id,) = {who.topic_id for who in views}
+        assert len(topic_id) == 22
+        for view in views.values():
+            assert view.leader_id in cluster.port.node_ids()
+            assert view.is_answered
+            assert (view.log_start_offset, view.last_stable_offset, view.high_watermark) == (0, 0, 0)
+
+    def test_produced_records_move_the_last_stable_offset(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name)
+        cluster.produce(topic_name, 7)
+        (view,) = cluster.port.partitions([topic_name]).values()
+        assert (view.last_stable_offset, view.high_watermark) == (7, 7)
+
+    def test_open_transaction_holds_the_last_stable_offset(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name)
+        cluster.produce(topic_name, 5)
+        cluster.leave_transaction_open(topic_name, 4)
+        (view,) = cluster.port.partitions([topic_name]).values()
+        assert (view.last_stable_offset, view.high_watermark) == (5, 9)
+
+    def test_offsets_are_given_only_where_asked(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name, partitions=2)
+        first, second = sorted(cluster.port.partitions([topic_name], offsets_of=()))
+        views = cluster.port.partitions([topic_name], offsets_of=[second])
+        assert not views[first].is_answered
+        assert views[first].leader_id in cluster.port.node_ids()
+        assert views[second].is_answered
+
+    def test_missing_topic_is_left_out(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name)
+        missing = topic_name + "-missing"
+        assert {who.topic for who in cluster.port.partitions([topic_name, missing])} == {topic_name}
+        assert set(cluster.port.topic_configs([topic_name, missing])) == {topic_name}
+
+    def test_every_topic_is_listed_when_none_is_named(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name)
+        assert topic_name in {who.topic for who in cluster.port.partitions(None, offsets_of=())}
+
+    def test_topic_created_again_has_another_id_and_no_old_offsets(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name)
+        cluster.produce(topic_name, 3)
+        (old,) = cluster.port.partitions([topic_name])
+        cluster.delete_topic(topic_name)
+        cluster.create_topic(topic_name)
+        views = wait_for_answers(cluster.port, topic_name)
+        (new,) = views
+        assert new.topic_id != old.topic_id
+        assert views[new].high_watermark == 0
+
+    def test_topic_configs_are_kafkas_own(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name, config={"cleanup.policy": "compact"})
+        config = cluster.port.topic_configs([topic_name])[topic_name]
+        assert config["cleanup.policy"] == "compact"
+        assert config["remote.storage.enable"] == "false"
+
+    def test_cluster_has_an_id(self, cluster: Cluster) -> None:
+        assert len(cluster.port.cluster_id()) == 22
+
+
+def wait_for_answers(port: Broker, topic: str) -> Mapping[TopicIdPartition, PartitionView]:
+    """Ask until every partition answers: a topic that was just created may still be electing its leaders."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        views = port.partitions([topic])
+        if views and all(view.is_answered for view in views.values()):
+            return views
+    raise AssertionError(f"{topic} gave no offsets within 20 s")
+
+
+class FakeCluster:
+    def __init__(self) -> None:
+        self.port = FakeBroker()
+
+    def create_topic(self, topic: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        self.port.create_topic(topic, partitions=partitions, config=config)
+
+    def delete_topic(self, topic: str) -> None:
+        self.port.delete_topic(topic)
+
+    def produce(self, topic: str, count: int) -> None:
+        ((who, view),) = self.port.partitions([topic]).items()
+        end = view.high_watermark + count
+        self.port.set_view(who, high_watermark=end, last_stable_offset=end)
+
+    def leave_transaction_open(self, topic: str, count: int) -> None:
+        ((who, view),) = self.port.partitions([topic]).items()
+        self.port.set_view(who, high_watermark=view.high_watermark + count)
+
+
+class TestFakeBroker(BrokerConformance):
+    @pytest.fixture
+    def cluster(self) -> FakeCluster:
+        return FakeCluster()
+
+
+class RealCluster:
+    def __init__(self, running: LocalBroker) -> None:
+        self.port = KafkaBroker(bootstrap=running.bootstrap)
+        self._running = running
+        self._bootstrap = running.bootstrap
+        self._open: list[Producer] = []
+
+    def create_topic(self, topic: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        self._running.create_topic(topic, partitions=partitions, config=config)
+        wait_for_answers(self.port, topic)
+
+    def delete_topic(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        (deleted,) = admin.delete_topics([topic]).values()
+        deleted.result(timeout=20)
+
+    def produce(self, topic: str, count: int) -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0})
+        for number in range(count):
+            producer.produce(topic, value=str(number).encode())
+        assert producer.flush(20) == 0
+
+    def leave_transaction_open(self, topic: str, count: int) -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap, "transactional.id": f"open-{topic}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for number in range(count):
+            producer.produce(topic, value=str(number).encode())
+        assert producer.flush(20) == 0
+        self._open.append(producer)
+
+    def close(self) -> None:
+        for producer in self._open:
+            producer.abort_transaction(20)
+        self.port.close()
+
+
+@pytest.mark.broker
+class TestKafkaBroker(BrokerConformance):
+    @pytest.fixture
+    def cluster(self, broker: LocalBroker) -> Iterator[RealCluster]:
+        cluster = RealCluster(broker)
+        yield cluster
+        cluster.close()
+
+
+def test_broker_that_is_away_is_unavailable_with_a_next_step() -> None:
+    port = KafkaBroker(bootstrap="127.0.0.1:1", timeout_ms=300)
+    with pytest.raises(Unavailable) as caught:
+        port.partitions(["orders"])
+    assert "127.0.0.1:1" in str(caught.value)
+    assert caught.value.next_step
+
+
+def test_setting_that_librdkafka_does_not_know_is_invalid() -> None:
+    with pytest.raises(Invalid) as caught:
+        KafkaBroker(bootstrap="127.0.0.1:1", security={"sasl.usernames": "x"})
+    assert "sasl.usernames" in str(caught.value)
