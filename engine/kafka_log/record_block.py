@@ -1,0 +1,171 @@
+"""A block: the record bytes of whole batches behind each other, and the ``Records`` found in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import Corrupt
+from engine.kafka_log import batch_reader_kernels as kernels
+from engine.kafka_log.compression import Compression, DecompressError, Decompressor, TargetFull
+from engine.offset_range import OffsetRange
+from engine.records import ByteSpans, Headers, Records
+
+# Kafka counts the bytes of a record and of a batch with a Java int: nothing a client could read back is larger.
+MAX_BATCH_BYTES: Final = 2**31 - 1
+
+_PROBLEMS: Final = {
+    kernels.RECORDS_MISSING: "the batch holds fewer records than it claims",
+    kernels.RECORD_PAST_END: "a record's length goes past the end of its batch",
+    kernels.BAD_VARINT: "a variable-length number does not end where it must",
+    kernels.BAD_OFFSET: "a record's offset is outside its batch or not above the one before it",
+    kernels.FIELD_PAST_END: "a key or value goes past the end of its record",
+    kernels.BAD_HEADERS: "a record claims more headers than it has bytes for",
+    kernels.BYTES_LEFT: "bytes are left behind the last record or header",
+}
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RecordBlock:
+    """Collects batches until ``target_bytes`` of records are there; ``records()`` then finds the records in them.
+
+    Each block owns its memory, so ``Records`` made from it stay valid for as long as anything refers to them.
+    """
+
+    target_bytes: int
+    data: NDArray[np.uint8] = field(init=False)
+    size_bytes: int = 0
+    _batches: list[tuple[int, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # Twice the target, so that the batch that crosses the target nearly always fits and isn't decompressed twice.
+        # Memory that is never written costs nothing.
+        self.data = np.empty(2 * self.target_bytes, np.uint8)
+
+    @property
+    def is_full(self) -> bool:
+        return self.size_bytes >= self.target_bytes
+
+    def __len__(self) -> int:
+        """How many batches are in the block."""
+        return len(self._batches)
+
+    def append(self, decompressor: Decompressor, body: memoryview, batch: tuple[int, ...]) -> bool:
+        """Take in a batch (a row of a batch table) whose bytes behind the header are ``body``.
+
+        False when the block has no room for it and another batch is in it already; a block of one batch grows.
+        Errors: Corrupt (without coordinates of the partition) for bytes that do not decompress or can't be true.
+        """
+        compression = self._compression(batch)
+        while True:
+            try:
+                size = decompressor.decompress_into(compression, body, self.data[self.size_bytes :])
+                break
+            except TargetFull:
+                if self._batches:
+                    return False
+                self._grow(batch)
+            except DecompressError as error:
+                raise Corrupt(f"A batch does not decompress: {error}", offset=batch[kernels.BASE_OFFSET]) from error
+        count = batch[kernels.RECORD_COUNT]
+        if count * kernels.LEAST_RECORD_BYTES > size:
+            problem = f"A batch of {size} bytes claims {count} records"
+            raise Corrupt(problem, offset=batch[kernels.BASE_OFFSET])
+        self._batches.append((self.size_bytes, self.size_bytes + size, *batch[2:]))
+        self.size_bytes += size
+        return True
+
+    def records(self, range: OffsetRange) -> Records:  # noqa: A002 - the field's word for it
+        """The records in ``range``, in offset order. Errors: Corrupt (offset of the batch) for a bad record."""
+        batches = np.array(self._batches, np.int64).reshape(-1, kernels.BATCH_COLUMNS)
+        room = int(batches[:, kernels.RECORD_COUNT].sum())
+        offset, timestamp_ms = np.empty(room, np.int64), np.empty(room, np.int64)
+        timestamp_type, leader_epoch = np.empty(room, np.int8), np.empty(room, np.int32)
+        key_start, key_length = np.empty(room, np.int64), np.empty(room, np.int32)
+        value_start, value_length = np.empty(room, np.int64), np.empty(room, np.int32)
+        header_first, header_at, record_end = (
+            np.empty(room + 1, np.int64),
+            np.empty(room, np.int64),
+            np.empty(room, np.int64),
+        )
+        state = np.zeros(3, np.int64)
+        kernels.scan_records(
+            self.data,
+            batches,
+            range.start,
+            range.end,
+            offset,
+            timestamp_ms,
+            timestamp_type,
+            leader_epoch,
+            key_start,
+            key_length,
+            value_start,
+            value_length,
+            header_first,
+            header_at,
+            record_end,
+            state,
+        )
+        rows, problem, batch = (int(number) for number in state)
+        if problem != kernels.GOOD:
+            raise Corrupt(f"A batch is damaged: {_PROBLEMS[problem]}", offset=int(batches[batch, kernels.BASE_OFFSET]))
+        return Records(
+            offset=offset[:rows],
+            timestamp_ms=timestamp_ms[:rows],
+            timestamp_type=timestamp_type[:rows],
+            leader_epoch=leader_epoch[:rows],
+            key=ByteSpans(data=self.data, start=key_start[:rows], length=key_length[:rows]),
+            value=ByteSpans(data=self.data, start=value_start[:rows], length=value_length[:rows]),
+            headers=self._headers(offset[:rows], header_first[: rows + 1], header_at, record_end),
+        )
+
+    def _headers(
+        self,
+        offset: NDArray[np.int64],
+        header_first: NDArray[np.int64],
+        header_at: NDArray[np.int64],
+        record_end: NDArray[np.int64],
+    ) -> Headers | None:
+        count = int(header_first[-1])
+        if count == 0:
+            return None
+        key_start, key_length = np.empty(count, np.int64), np.empty(count, np.int32)
+        value_start, value_length = np.empty(count, np.int64), np.empty(count, np.int32)
+        bad_row = kernels.scan_record_headers(
+            self.data,
+            header_first,
+            header_at,
+            record_end,
+            len(offset),
+            key_start,
+            key_length,
+            value_start,
+            value_length,
+        )
+        if bad_row >= 0:
+            bases = np.array([batch[kernels.BASE_OFFSET] for batch in self._batches], np.int64)
+            base_offset = bases[np.searchsorted(bases, offset[bad_row], "right") - 1]
+            raise Corrupt("A batch is damaged: a record's headers do not end where it does", offset=int(base_offset))
+        return Headers(
+            first=header_first,
+            key=ByteSpans(data=self.data, start=key_start, length=key_length),
+            value=ByteSpans(data=self.data, start=value_start, length=value_length),
+        )
+
+    def _compression(self, batch: tuple[int, ...]) -> Compression:
+        number = batch[kernels.ATTRIBUTES] & 0x07
+        try:
+            return Compression(number)
+        except ValueError:
+            problem = f"A batch is compressed with codec {number}, which Kafka has not defined"
+            raise Corrupt(problem, offset=batch[kernels.BASE_OFFSET]) from None
+
+    def _grow(self, batch: tuple[int, ...]) -> None:
+        if len(self.data) > MAX_BATCH_BYTES:
+            problem = f"A batch is larger than {MAX_BATCH_BYTES} bytes when decompressed, more than Kafka can count"
+            raise Corrupt(problem, offset=batch[kernels.BASE_OFFSET])
+        self.data = np.empty(min(4 * len(self.data), MAX_BATCH_BYTES + 1), np.uint8)
