@@ -1,0 +1,160 @@
+"""The routes of the table door.
+
+Source: Iceberg REST catalog, ``open-api/rest-catalog-open-api.yaml``. The read half of it, without views and scan
+planning. Engines read the files themselves, with their own credentials: the door vends none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Sequence
+from functools import wraps
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from engine.errors import FloebergError, Unavailable
+from serving.tables.catalog_view import CatalogView, Namespace, UnknownNamespace, UnknownTable
+
+NAMESPACE_SEPARATOR = "\x1f"
+"""Between the levels of a namespace in paths and query parameters (``%1F``)."""
+
+_NAMESPACE = "/v1/namespaces/{namespace}"
+_TABLE = _NAMESPACE + "/tables/{table}"
+_ENDPOINTS = (
+    "GET /v1/{prefix}/namespaces",
+    "GET /v1/{prefix}/namespaces/{namespace}",
+    "HEAD /v1/{prefix}/namespaces/{namespace}",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+)
+"""What clients may call, as ``/v1/config`` tells them: a client that knows this list asks for nothing else."""
+
+_WRITE_METHODS = ["POST", "PUT", "PATCH", "DELETE"]
+
+Endpoint = Callable[[Request], Response]
+
+
+def table_door_routes(catalog: CatalogView, *, tokens: Sequence[str] = ()) -> list[BaseRoute]:
+    """Starlette routes below ``/v1``. With ``tokens``, every request must carry one of them as a bearer token."""
+    door = _TableDoor(catalog)
+    readable: dict[str, Endpoint] = {
+        "/v1/config": door.config,
+        "/v1/namespaces": door.list_namespaces,
+        _NAMESPACE: door.load_namespace,
+        _NAMESPACE + "/tables": door.list_tables,
+        _TABLE: door.load_table,
+    }
+    guard = _guard(tokens)
+    return [
+        *(Route(path, guard(endpoint), methods=["GET"]) for path, endpoint in readable.items()),
+        Route("/v1/{path:path}", guard(_refuse_write), methods=_WRITE_METHODS),
+        Route("/v1/{path:path}", guard(_refuse_unknown), methods=["GET"]),
+    ]
+
+
+class _TableDoor:
+    """One method an endpoint. Synchronous: Starlette runs them in its thread pool, the catalog may block."""
+
+    def __init__(self, catalog: CatalogView) -> None:
+        self._catalog = catalog
+
+    def config(self, request: Request) -> Response:  # noqa: ARG002  # every endpoint takes the request
+        return JSONResponse({"defaults": {}, "overrides": {}, "endpoints": list(_ENDPOINTS)})
+
+    def list_namespaces(self, request: Request) -> Response:
+        # Engines walk the tree level by level: without `parent` being honoured some never reach its end.
+        found = self._catalog.namespaces(_namespace_of(request.query_params.get("parent", "")))
+        return JSONResponse({"namespaces": [list(namespace) for namespace in found]})
+
+    def load_namespace(self, request: Request) -> Response:
+        namespace = _namespace_of(request.path_params["namespace"])
+        properties = dict(self._catalog.namespace_properties(namespace))
+        if request.method == "HEAD":
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        return JSONResponse({"namespace": list(namespace), "properties": properties})
+
+    def list_tables(self, request: Request) -> Response:
+        namespace = _namespace_of(request.path_params["namespace"])
+        names = self._catalog.table_names(namespace)
+        return JSONResponse({"identifiers": [{"namespace": list(namespace), "name": name} for name in names]})
+
+    def load_table(self, request: Request) -> Response:
+        namespace, name = _namespace_of(request.path_params["namespace"]), request.path_params["table"]
+        if request.method == "HEAD":
+            if not self._catalog.table_exists(namespace, name):
+                raise UnknownTable(f"Table does not exist: {'.'.join((*namespace, name))}")
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        metadata = self._catalog.table(namespace, name)
+        # Metadata files never change, so that the location names the state.
+        etag = f'"{hashlib.sha256(metadata.location.encode()).hexdigest()[:32]}"'
+        if etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": etag})
+        # The metadata is JSON already; only the location needs to be put into JSON.
+        body = f'{{"metadata-location": {json.dumps(metadata.location)}, "metadata": {metadata.json}, "config": {{}}}}'
+        return Response(body, media_type="application/json", headers={"ETag": etag})
+
+
+def _refuse_write(request: Request) -> Response:
+    message = (
+        f"Floeberg's catalog is read-only: {request.method} {request.url.path} is refused. The tables are written by"
+        " the Floeberg daemon alone"
+    )
+    answer = _error(HTTPStatus.METHOD_NOT_ALLOWED, "UnsupportedOperationException", message)
+    answer.headers["Allow"] = "GET, HEAD"
+    return answer
+
+
+def _refuse_unknown(request: Request) -> Response:
+    return _error(HTTPStatus.NOT_FOUND, "NoSuchEndpointException", f"There is no {request.url.path} in this catalog")
+
+
+def _guard(tokens: Sequence[str]) -> Callable[[Endpoint], Endpoint]:
+    """Wrap endpoints: check the token, turn our errors into the protocol's error model."""
+    allowed = [token.encode() for token in tokens]
+
+    def wrap(endpoint: Endpoint) -> Endpoint:
+        @wraps(endpoint)
+        def guarded(request: Request) -> Response:
+            if allowed and not _is_allowed(request, allowed):
+                return _error(
+                    HTTPStatus.UNAUTHORIZED,
+                    "NotAuthorizedException",
+                    "This catalog wants one of the tokens of [table_door] tokens as Authorization: Bearer <token>",
+                )
+            try:
+                return endpoint(request)
+            except UnknownNamespace as error:
+                return _error(HTTPStatus.NOT_FOUND, "NoSuchNamespaceException", str(error))
+            except UnknownTable as error:
+                return _error(HTTPStatus.NOT_FOUND, "NoSuchTableException", str(error))
+            except Unavailable as error:
+                return _error(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(error))
+            except FloebergError as error:
+                return _error(HTTPStatus.INTERNAL_SERVER_ERROR, type(error).__name__, str(error))
+
+        return guarded
+
+    return wrap
+
+
+def _is_allowed(request: Request, allowed: Sequence[bytes]) -> bool:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    given = token.strip().encode()
+    # Every token is compared, in constant time: the answer's delay tells nothing about them.
+    matches = [hmac.compare_digest(given, known) for known in allowed]
+    return scheme.lower() == "bearer" and any(matches)
+
+
+def _namespace_of(text: str) -> Namespace:
+    return tuple(text.split(NAMESPACE_SEPARATOR)) if text else ()
+
+
+def _error(status: HTTPStatus, kind: str, message: str) -> Response:
+    """The protocol's error model (``IcebergErrorResponse``)."""
+    return JSONResponse({"error": {"message": message, "type": kind, "code": int(status)}}, status_code=int(status))
