@@ -1,0 +1,96 @@
+"""What is known of a partition at one moment: plain values, from the log directories, the broker and the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.broker import PartitionView
+from engine.kafka_log.segment import Segment
+from engine.offset_range import OffsetRange
+from engine.topic_partition import TopicIdPartition
+from tiering.spool import SpooledSegment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLog:
+    """One partition's live directory: its segments rising by base offset; the last one is active."""
+
+    partition: TopicIdPartition
+    log_dir: Path
+    segments: tuple[Segment, ...]
+
+    @property
+    def closed_end(self) -> int | None:
+        """The end of the last closed segment, which is the base offset of the active one; None when none is closed."""
+        return self.segments[-1].base_offset if len(self.segments) > 1 else None
+
+    def closed(self) -> tuple[ClosedSegment, ...]:
+        """Every segment that a later one follows, which is what gives it an end."""
+        pairs = zip(self.segments, self.segments[1:], strict=False)
+        return tuple(
+            ClosedSegment(
+                range=OffsetRange(start=segment.base_offset, end=later.base_offset),
+                path=segment.log_path,
+                size_bytes=segment.size_bytes,
+                modified_ms=segment.modified_ms,
+            )
+            for segment, later in pairs
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedSegment:
+    """A segment that gets no more records: it covers ``range`` whole, however few records it holds."""
+
+    range: OffsetRange
+    path: Path
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """All that the planner looks at for one partition.
+
+    ``log`` None: no live directory (deleted topic, moved replica; spooled segments may remain). ``view`` None: the
+    broker doesn't know this topic id. ``tiered_end`` and ``tiered_epoch`` are the ledger's, None and -1 before the
+    first commit. ``native``: the broker keeps its segments until it is told they are tiered, so nothing is spooled.
+    ``untiered_since_ms``: since when stable records have waited beyond the ledger's end, None while there are none.
+    ``stopped``: why an operator must look before this partition goes on.
+    """
+
+    partition: TopicIdPartition
+    log: PartitionLog | None
+    spooled: tuple[SpooledSegment, ...] = ()
+    view: PartitionView | None
+    is_leader: bool
+    tiered_end: int | None = None
+    tiered_epoch: int = -1
+    native: bool = False
+    freshness_ms: int | None = None
+    untiered_since_ms: int | None = None
+    stopped: str | None = None
+
+    def ready(self) -> tuple[ClosedSegment, ...]:
+        """Closed segments that end at or below the last stable offset and reach past the ledger's end."""
+        if self.log is None or self.view is None or not self.is_leader or not self.view.is_answered:
+            return ()
+        done = -1 if self.tiered_end is None else self.tiered_end
+        stable = self.view.last_stable_offset
+        return tuple(segment for segment in self.log.closed() if done < segment.range.end <= stable)
+
+
+def partitions_worth_asking(states: Collection[PartitionState]) -> frozenset[TopicIdPartition]:
+    """Led here, and with something beyond the ledger's end that the last stable offset decides about."""
+    return frozenset(
+        state.partition
+        for state in states
+        if state.is_leader
+        and state.log is not None
+        and (
+            state.freshness_ms is not None
+            or (state.log.closed_end is not None and state.log.closed_end > (state.tiered_end or 0))
+        )
+    )

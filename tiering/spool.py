@@ -1,0 +1,217 @@
+"""Hard links that keep ready segments readable until they are committed, whatever the broker's retention does.
+
+A spool lies beside its log directory, never in it: a broker refuses to start when a log directory has a folder whose
+name is no ``topic-partition`` (LogManager.loadLogs). Kafka deletes by renaming to ``*.deleted`` and unlinking; a link
+to the same inode survives both. Layout, one folder a partition::
+
+    <log dir>.floeberg-spool/<topic>/<partition>.<topic id>/<start>-<end>.log    the link, made last
+                                                            <start>-<end>.json   what the link alone doesn't say
+
+Everything here can be rebuilt while Kafka has the segments: a spool that is lost costs its safety margin, no record.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from engine.errors import Corrupt, FloebergError, Unavailable
+from engine.kafka_log.transaction_index import AbortedTransaction
+from engine.offset_range import OffsetRange
+from engine.topic_partition import TopicIdPartition
+
+SPOOL_SUFFIX = ".floeberg-spool"
+
+_log = structlog.get_logger(__name__)
+_LINK_NAME = re.compile(r"(\d{20})-(\d{20})\.log")
+_FOLDER_NAME = re.compile(r"(\d+)\.([A-Za-z0-9_-]{22})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpooledSegment:
+    """One link, with all that tiering it needs: it was stable when it was linked and stays so.
+
+    ``leader_epoch`` is the epoch this broker led in when it linked; ``aborted`` the aborted transactions of ``range``.
+    """
+
+    partition: TopicIdPartition
+    range: OffsetRange
+    path: Path
+    size_bytes: int
+    leader_epoch: int
+    aborted: tuple[AbortedTransaction, ...]
+
+
+class Spool:
+    """The spools of all log directories. What it holds is kept in memory, read from the disk once."""
+
+    def __init__(self, log_dirs: Sequence[Path]) -> None:
+        self._roots = {log_dir: log_dir.with_name(log_dir.name + SPOOL_SUFFIX) for log_dir in log_dirs}
+        self._held: dict[TopicIdPartition, dict[OffsetRange, SpooledSegment]] = {}
+
+    def read(self) -> tuple[FloebergError, ...]:
+        """Adopt what an earlier process left, and remove its half-made pieces. What can't be read is returned."""
+        problems: list[FloebergError] = []
+        self._held = {}
+        for root in self._roots.values():
+            try:
+                for found in _read_root(root):
+                    if isinstance(found, FloebergError):
+                        problems.append(found)
+                    else:
+                        self._held.setdefault(found.partition, {})[found.range] = found
+            except OSError as error:
+                problems.append(_unavailable("a spool can't be read", root, error))
+        return tuple(problems)
+
+    def held(self, partition: TopicIdPartition) -> tuple[SpooledSegment, ...]:
+        """A partition's links, rising."""
+        links = self._held.get(partition, {})
+        return tuple(links[key] for key in sorted(links))
+
+    def partitions(self) -> frozenset[TopicIdPartition]:
+        """The partitions that have links."""
+        return frozenset(partition for partition, links in self._held.items() if links)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all linked segments; Kafka may still have its own names for them."""
+        return sum(spooled.size_bytes for links in self._held.values() for spooled in links.values())
+
+    def link(
+        self,
+        source: Path,
+        *,
+        log_dir: Path,
+        partition: TopicIdPartition,
+        segment_range: OffsetRange,
+        leader_epoch: int,
+        aborted: tuple[AbortedTransaction, ...],
+    ) -> SpooledSegment | None:
+        """Hold ``source``; None when Kafka has deleted it meanwhile.
+
+        Raises Unavailable with the next step when links can't be made (another file system, a full or read-only one).
+        """
+        folder = self._roots[log_dir] / partition.topic / f"{partition.partition}.{partition.topic_id}"
+        stem = f"{segment_range.start:020d}-{segment_range.end:020d}"
+        path = folder / f"{stem}.log"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _write_facts(folder / f"{stem}.json", leader_epoch, aborted)
+            try:
+                os.link(source, path)
+            except FileExistsError:
+                # A link of an earlier attempt may be of a file that compaction has replaced since.
+                path.unlink()
+                os.link(source, path)
+            size_bytes = path.stat().st_size
+        except FileNotFoundError:
+            (folder / f"{stem}.json").unlink(missing_ok=True)
+            return None
+        except OSError as error:
+            raise _unavailable("a segment can't be held in the spool", path, error) from error
+        spooled = SpooledSegment(
+            partition=partition,
+            range=segment_range,
+            path=path,
+            size_bytes=size_bytes,
+            leader_epoch=leader_epoch,
+            aborted=aborted,
+        )
+        self._held.setdefault(partition, {})[segment_range] = spooled
+        return spooled
+
+    def unlink(self, links: Iterable[SpooledSegment]) -> None:
+        """Let go of committed segments. A link that is gone already is no error; others are left for the next time."""
+        for spooled in links:
+            try:
+                # The link first: facts without a link are what ``read`` removes, a link without facts is not usable.
+                spooled.path.unlink(missing_ok=True)
+                spooled.path.with_suffix(".json").unlink(missing_ok=True)
+            except OSError as error:
+                _log.warning("spool_unlink_failed", file=str(spooled.path), error=str(error))
+                continue
+            self._held.get(spooled.partition, {}).pop(spooled.range, None)
+
+
+def _write_facts(path: Path, leader_epoch: int, aborted: tuple[AbortedTransaction, ...]) -> None:
+    facts = {
+        "leader_epoch": leader_epoch,
+        "aborted": [
+            [entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset] for entry in aborted
+        ],
+    }
+    temporary = path.with_suffix(".json.writing")
+    with temporary.open("w") as file:
+        file.write(json.dumps(facts))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+
+
+def _read_root(root: Path) -> Iterator[SpooledSegment | FloebergError]:
+    if not root.is_dir():
+        return
+    for folder in sorted(root.glob("*/*")):
+        name = _FOLDER_NAME.fullmatch(folder.name)
+        if name is None:
+            continue
+        partition = TopicIdPartition(topic=folder.parent.name, topic_id=name[2], partition=int(name[1]))
+        names = sorted(path.name for path in folder.iterdir())
+        whole = {stem for stem in _stems(names, ".log") if f"{stem}.json" in names}
+        for path in map(folder.joinpath, names):
+            # A crash leaves facts without a link or half-written facts; a link without facts was never adopted.
+            if path.name.split(".")[0] not in whole or path.suffix == ".writing":
+                path.unlink(missing_ok=True)
+        for stem in sorted(whole):
+            yield _read_link(folder / f"{stem}.log", partition)
+
+
+def _stems(names: Iterable[str], suffix: str) -> set[str]:
+    return {name.removesuffix(suffix) for name in names if _LINK_NAME.fullmatch(name)}
+
+
+def _read_link(path: Path, partition: TopicIdPartition) -> SpooledSegment | FloebergError:
+    match = _LINK_NAME.fullmatch(path.name)
+    assert match is not None, "only names that match are read"
+    facts_path = path.with_suffix(".json")
+    try:
+        facts = json.loads(facts_path.read_text())
+        aborted = tuple(
+            AbortedTransaction(producer_id=producer, first_offset=first, last_offset=last, last_stable_offset=stable)
+            for producer, first, last, stable in facts["aborted"]
+        )
+        leader_epoch = int(facts["leader_epoch"])
+    except (ValueError, KeyError, TypeError):
+        return Corrupt(
+            "what the spool says of a segment is not readable; the segment is not used",
+            topic=partition.topic,
+            partition=partition.partition,
+            file=str(facts_path),
+            next_step="remove the file and its .log once the table covers their offsets.",
+        )
+    return SpooledSegment(
+        partition=partition,
+        range=OffsetRange(start=int(match[1]), end=int(match[2])),
+        path=path,
+        size_bytes=path.stat().st_size,
+        leader_epoch=leader_epoch,
+        aborted=aborted,
+    )
+
+
+def _unavailable(problem: str, path: Path, error: OSError) -> Unavailable:
+    step = "see that the daemon's user may write beside the log directory."
+    if error.errno == errno.EXDEV:
+        step = (
+            "hard links need the spool on the log directory's own file system: make the log directory a folder "
+            "of its mount, not the mount itself; until then Kafka's retention alone keeps untiered segments."
+        )
+    return Unavailable(f"{problem}: {error.strerror}", file=str(path), next_step=step)

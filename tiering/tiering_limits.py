@@ -1,0 +1,31 @@
+"""The bounds of tiering, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TieringLimits:
+    """What a cycle may take on, and what the spool may hold."""
+
+    max_tasks_per_cycle: int = 16
+    """Bounds how long one cycle keeps the others waiting, and how much work a kill throws away."""
+
+    max_bytes_per_cycle: int = 4 << 30
+    """Bytes of segments a cycle; a single larger segment still gets its turn, alone."""
+
+    spool_max_bytes: int = 16 << 30
+    """Bytes of segments held by hard links. Kafka may delete its own names at any time, so every link counts fully."""
+
+    cycle_interval_ms: int = 1_000
+    """Pause between cycles when nobody hurries; a busy loop goes on at once."""
+
+    lag_interval_ms: int = 5_000
+    """How often the offsets of idle partitions are asked for, for the lag that is shown."""
+
+    config_interval_ms: int = 30_000
+    """How often topics' configurations are asked for: a topic may turn to native mode while it runs."""
+
+    reload_interval_ms: int = 30_000
+    """How often a table is read again while another daemon may be committing to it."""

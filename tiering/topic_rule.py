@@ -1,0 +1,40 @@
+"""Which topics are tiered, and how: the operator's rules, first match first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from engine.formats.schema_source import SchemaSource
+from engine.table.columns import TableLayout
+
+_INTERNAL_PREFIX = "__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRule:
+    """How the topics whose name matches ``pattern`` (a shell glob) are kept.
+
+    ``value_format`` names a codec (raw, string, avro) and ``codec_options`` are its own; ``schema_source`` resolves the
+    schema ids that values carry and is None for formats that have none. With ``freshness_ms`` the stable records of the
+    active segment are tiered as well when they have waited that long; None waits for the segment to close.
+    """
+
+    pattern: str
+    value_format: str
+    layout: TableLayout = field(default_factory=TableLayout)
+    codec_options: Mapping[str, str] = field(default_factory=dict)
+    schema_source: SchemaSource | None = None
+    freshness_ms: int | None = None
+
+    def matches(self, topic: str) -> bool:
+        """Topics of Kafka's own (``__consumer_offsets``, …) match only a pattern that begins as they do."""
+        if topic.startswith(_INTERNAL_PREFIX) and not self.pattern.startswith(_INTERNAL_PREFIX):
+            return False
+        return fnmatchcase(topic, self.pattern)
+
+
+def rule_of(topic: str, rules: Sequence[TopicRule]) -> TopicRule | None:
+    """The first rule that matches, or None for a topic that is not tiered."""
+    return next((rule for rule in rules if rule.matches(topic)), None)

@@ -1,0 +1,154 @@
+"""Sees what is in the log directories, and looks again only where something changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from engine.clock import Clock
+from engine.errors import FloebergError, Invalid, Unavailable
+from engine.kafka_log.log_directory import LogDirectoryScan, PartitionDirectory, scan_log_directories
+from engine.kafka_log.segment import Segment, list_segments
+from engine.topic_partition import TopicIdPartition
+from tiering.observation import PartitionLog
+
+_Found = TypeVar("_Found")
+
+# A folder's mtime moves in steps of the kernel's clock tick: a change right after our look may leave it as it was.
+_TRUSTED_AFTER_MS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogObservation:
+    """``logs``: the live directories; ``node_ids``, ``cluster_ids`` as ``meta.properties`` have them."""
+
+    logs: Mapping[TopicIdPartition, PartitionLog]
+    node_ids: frozenset[int]
+    cluster_ids: frozenset[str]
+    problems: tuple[FloebergError, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen(Generic[_Found]):
+    """Folders' modification times before they were looked at, and what was found."""
+
+    modified_ns: tuple[int, ...]
+    is_settled: bool
+    found: _Found
+
+
+class LogWatcher:
+    """Watches all log directories of one broker.
+
+    Creating, renaming and deleting a segment changes its directory's modification time, and so does a partition in its
+    log directory; appending changes neither. One ``stat`` a directory is what a quiet partition costs.
+    """
+
+    def __init__(self, log_dirs: Sequence[Path], clock: Clock) -> None:
+        self._log_dirs = tuple(log_dirs)
+        self._clock = clock
+        self._scanned: _Seen[LogDirectoryScan] | None = None
+        self._segments: dict[Path, _Seen[tuple[Segment, ...]]] = {}
+        self._identities: dict[Path, _Identity] = {}
+
+    def observe(self) -> LogObservation:
+        """Never raises for one bad directory: the others go on, the bad one is among the problems."""
+        problems: list[FloebergError] = []
+        logs: dict[TopicIdPartition, PartitionLog] = {}
+        seen_paths: set[Path] = set()
+        scan = self._scan()
+        problems.extend(scan.problems)
+        problems.extend(self._identify())
+        for directory in scan.live:
+            seen_paths.add(directory.path)
+            segments = self._list(directory, problems)
+            if segments is not None:
+                logs[directory.partition] = PartitionLog(
+                    partition=directory.partition, log_dir=directory.path.parent, segments=segments
+                )
+        for gone in self._segments.keys() - seen_paths:
+            del self._segments[gone]
+        return LogObservation(
+            logs=logs,
+            node_ids=frozenset(identity.node_id for identity in self._identities.values()),
+            cluster_ids=frozenset(identity.cluster_id for identity in self._identities.values()),
+            problems=tuple(problems),
+        )
+
+    def _scan(self) -> LogDirectoryScan:
+        """All log directories together, for a partition that is live in two of them is in neither's interest."""
+        modified_ns = tuple(map(_modified_ns, self._log_dirs))
+        seen = self._scanned
+        if seen is not None and seen.is_settled and seen.modified_ns == modified_ns:
+            return seen.found
+        scan = scan_log_directories(self._log_dirs)
+        # A directory that could not be read, or whose topic id is not yet written, may be fine at the next look.
+        is_settled = not scan.problems and all(map(self._is_settled, modified_ns))
+        self._scanned = _Seen(modified_ns=modified_ns, is_settled=is_settled, found=scan)
+        return scan
+
+    def _identify(self) -> list[FloebergError]:
+        problems: list[FloebergError] = []
+        for log_dir in self._log_dirs:
+            if log_dir in self._identities:
+                continue
+            try:
+                self._identities[log_dir] = _read_identity(log_dir)
+            except FloebergError as error:
+                problems.append(error)
+        return problems
+
+    def _list(self, directory: PartitionDirectory, problems: list[FloebergError]) -> tuple[Segment, ...] | None:
+        modified_ns = (_modified_ns(directory.path),)
+        seen = self._segments.get(directory.path)
+        if seen is not None and seen.is_settled and seen.modified_ns == modified_ns:
+            return seen.found
+        try:
+            segments = list_segments(directory.path)
+        except FloebergError as error:
+            # Deleted or moved since the scan, unless it is still there.
+            if directory.path.exists():
+                problems.append(error)
+            return None
+        is_settled = all(map(self._is_settled, modified_ns))
+        self._segments[directory.path] = _Seen(modified_ns=modified_ns, is_settled=is_settled, found=segments)
+        return segments
+
+    def _is_settled(self, modified_ns: int) -> bool:
+        return self._clock.now_ms() - modified_ns // 1_000_000 > _TRUSTED_AFTER_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Identity:
+    node_id: int
+    cluster_id: str
+
+
+def _read_identity(log_dir: Path) -> _Identity:
+    """A broker writes ``meta.properties`` into each log directory (KIP-631); ``broker.id`` is the older name."""
+    path = log_dir / "meta.properties"
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise Unavailable(
+            f"a log directory has no readable meta.properties: {error.strerror}",
+            file=str(path),
+            next_step="check [broker] log_dirs: they are the broker's own log.dirs, as this machine sees them.",
+        ) from error
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    properties = {name.strip(): value.strip() for name, value in pairs}
+    node_id = properties.get("node.id", properties.get("broker.id", ""))
+    if not node_id.isdecimal() or "cluster.id" not in properties:
+        raise Invalid("meta.properties names no node.id or no cluster.id", file=str(path))
+    return _Identity(node_id=int(node_id), cluster_id=properties["cluster.id"])
+
+
+def _modified_ns(path: Path) -> int:
+    """The folder's modification time, 0 where it can't be looked at: the look itself says what is wrong."""
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - a quarter of Path.stat's cost, hundreds of times a second
+    except OSError:
+        return 0
