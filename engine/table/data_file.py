@@ -1,0 +1,234 @@
+"""A table file: its name, its footer's own account of itself, and the description that travels to the commit."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
+
+from engine.digest import RangeDigest
+from engine.errors import Corrupt, Invalid
+from engine.offset_range import OffsetRange
+
+FORMAT_VERSION = 1
+FOOTER_PREFIX = "floeberg."
+
+_FILE_NAME = re.compile(
+    r"(?:^|/)p=(?P<partition>\d+)/(?P<start>\d{20})-(?P<end>\d{20})-e(?P<epoch>-?\d+)-(?P<attempt>[0-9a-zA-Z]+)\.parquet$"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileName:
+    """What a file's name says: which offsets of which partition, under which leader epoch, in which attempt.
+
+    ``str()`` is the path below a table's ``data/<topic id>`` folder.
+    """
+
+    partition: int
+    range: OffsetRange
+    leader_epoch: int
+    attempt: str
+
+    def __str__(self) -> str:
+        offsets = f"{self.range.start:020d}-{self.range.end:020d}"
+        return f"p={self.partition}/{offsets}-e{self.leader_epoch}-{self.attempt}.parquet"
+
+
+def data_path(location: str, topic_id: str, name: FileName) -> str:
+    """The full path or URI of a new data file of a table."""
+    return f"{location.rstrip('/')}/data/{topic_id}/{name}"
+
+
+def parse_file_name(path: str) -> FileName:
+    """What a path's last parts say. Raises Invalid when this program did not name the file."""
+    match = _FILE_NAME.search(path)
+    if match is None:
+        raise Invalid("a data file's name does not say which offsets it covers", file=path)
+    return FileName(
+        partition=int(match["partition"]),
+        range=OffsetRange(start=int(match["start"]), end=int(match["end"])),
+        leader_epoch=int(match["epoch"]),
+        attempt=match["attempt"],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFooter:
+    """The key-value metadata of a file's footer: enough to know what the file is with nothing else at hand."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    range: OffsetRange
+    record_count: int
+    digest: RangeDigest
+    codec: str
+    codec_version: int
+    schema_ids: tuple[int, ...]
+    format_version: int = FORMAT_VERSION
+
+    def to_key_values(self) -> dict[str, str]:
+        return {
+            f"{FOOTER_PREFIX}format_version": str(self.format_version),
+            f"{FOOTER_PREFIX}topic": self.topic,
+            f"{FOOTER_PREFIX}topic_id": self.topic_id,
+            f"{FOOTER_PREFIX}partition": str(self.partition),
+            f"{FOOTER_PREFIX}range": json.dumps([self.range.start, self.range.end]),
+            f"{FOOTER_PREFIX}record_count": str(self.record_count),
+            f"{FOOTER_PREFIX}digest": self.digest.to_text(),
+            f"{FOOTER_PREFIX}codec": self.codec,
+            f"{FOOTER_PREFIX}codec_version": str(self.codec_version),
+            f"{FOOTER_PREFIX}schema_ids": json.dumps(list(self.schema_ids)),
+        }
+
+    @classmethod
+    def from_key_values(cls, metadata: Mapping[bytes, bytes] | None, *, file: str) -> Self:
+        """Raises Corrupt, naming the file, when a key is missing or says nothing sensible."""
+        try:
+            named = {key.decode(): value.decode() for key, value in (metadata or {}).items()}
+            start, end = json.loads(named[f"{FOOTER_PREFIX}range"])
+            footer = cls(
+                topic=named[f"{FOOTER_PREFIX}topic"],
+                topic_id=named[f"{FOOTER_PREFIX}topic_id"],
+                partition=int(named[f"{FOOTER_PREFIX}partition"]),
+                range=OffsetRange(start=start, end=end),
+                record_count=int(named[f"{FOOTER_PREFIX}record_count"]),
+                digest=RangeDigest.from_text(named[f"{FOOTER_PREFIX}digest"]),
+                codec=named[f"{FOOTER_PREFIX}codec"],
+                codec_version=int(named[f"{FOOTER_PREFIX}codec_version"]),
+                schema_ids=tuple(json.loads(named[f"{FOOTER_PREFIX}schema_ids"])),
+                format_version=int(named[f"{FOOTER_PREFIX}format_version"]),
+            )
+        except (KeyError, ValueError, TypeError, Invalid) as error:
+            raise Corrupt(f"a data file's footer does not say what the file is: {error!r}", file=file) from error
+        if footer.format_version > FORMAT_VERSION:
+            raise Invalid(
+                f"a data file has format version {footer.format_version}, this program reads up to {FORMAT_VERSION}",
+                file=file,
+                next_step="upgrade floeberg",
+            )
+        return footer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStats:
+    """One leaf column of a file, by field id: bytes in the file, values, nulls, NaNs (floats only), bounds."""
+
+    size_bytes: int
+    value_count: int
+    null_count: int | None
+    nan_count: int | None = None
+    lower: bytes | None = None
+    upper: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDescription:
+    """Everything a commit needs to know of a file that was written, and a verifier to check it; picklable.
+
+    ``range`` the offsets covered, ``digest`` of the *log's* records in it, ``checksum`` CRC-32C of the file's bytes as
+    they were handed to the warehouse; ``raw_rows`` rows that keep their value's bytes beside typed columns,
+    ``error_rows`` rows without typed columns; ``columns`` by field id; ``split_offsets`` where row groups begin.
+    """
+
+    path: str
+    topic: str
+    topic_id: str
+    partition: int
+    range: OffsetRange
+    leader_epoch: int
+    record_count: int
+    size_bytes: int
+    checksum: int
+    digest: RangeDigest
+    schema_ids: tuple[int, ...]
+    raw_rows: int
+    error_rows: int
+    columns: Mapping[int, ColumnStats]
+    split_offsets: tuple[int, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "path": self.path,
+                "topic": self.topic,
+                "topic_id": self.topic_id,
+                "partition": self.partition,
+                "range": [self.range.start, self.range.end],
+                "leader_epoch": self.leader_epoch,
+                "record_count": self.record_count,
+                "size_bytes": self.size_bytes,
+                "checksum": self.checksum,
+                "digest": self.digest.to_text(),
+                "schema_ids": list(self.schema_ids),
+                "raw_rows": self.raw_rows,
+                "error_rows": self.error_rows,
+                "columns": {str(field_id): _stats_to_list(stats) for field_id, stats in self.columns.items()},
+                "split_offsets": list(self.split_offsets),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises Invalid when the text is not what ``to_json`` writes."""
+        try:
+            value = json.loads(text)
+            start, end = value.pop("range")
+            return cls(
+                range=OffsetRange(start=start, end=end),
+                digest=RangeDigest.from_text(value.pop("digest")),
+                schema_ids=tuple(value.pop("schema_ids")),
+                columns={int(key): _stats_from_list(stats) for key, stats in value.pop("columns").items()},
+                split_offsets=tuple(value.pop("split_offsets")),
+                **value,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Invalid(f"a file description is not the JSON that this program writes: {error!r}") from error
+
+    def to_iceberg(self, spec_id: int) -> DataFile:
+        """The manifest's entry: the one partition value is ``kafka_partition`` itself (identity)."""
+        columns = self.columns
+        data_file = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=self.path,
+            file_format=FileFormat.PARQUET,
+            partition=Record(self.partition),
+            record_count=self.record_count,
+            file_size_in_bytes=self.size_bytes,
+            column_sizes={key: stats.size_bytes for key, stats in columns.items()},
+            value_counts={key: stats.value_count for key, stats in columns.items()},
+            null_value_counts={key: stats.null_count for key, stats in columns.items() if stats.null_count is not None},
+            nan_value_counts={key: stats.nan_count for key, stats in columns.items() if stats.nan_count is not None},
+            lower_bounds={key: stats.lower for key, stats in columns.items() if stats.lower is not None},
+            upper_bounds={key: stats.upper for key, stats in columns.items() if stats.upper is not None},
+            key_metadata=None,
+            split_offsets=list(self.split_offsets),
+            equality_ids=None,
+            sort_order_id=None,
+        )
+        data_file.spec_id = spec_id
+        return data_file
+
+
+def _stats_to_list(stats: ColumnStats) -> list[Any]:
+    bounds = [None if bound is None else base64.b64encode(bound).decode() for bound in (stats.lower, stats.upper)]
+    return [stats.size_bytes, stats.value_count, stats.null_count, stats.nan_count, *bounds]
+
+
+def _stats_from_list(values: list[Any]) -> ColumnStats:
+    size_bytes, value_count, null_count, nan_count, lower, upper = values
+    return ColumnStats(
+        size_bytes=size_bytes,
+        value_count=value_count,
+        null_count=null_count,
+        nan_count=nan_count,
+        lower=None if lower is None else base64.b64decode(lower),
+        upper=None if upper is None else base64.b64decode(upper),
+    )

@@ -1,0 +1,150 @@
+"""The ledger: which offsets of a partition are in the table, as a table property, and who may extend it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Self
+
+from engine.digest import RangeDigest
+from engine.errors import Invalid
+from engine.offset_range import OffsetRange
+
+LEDGER_PREFIX = "floeberg.ledger."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """One partition's line: offsets ``start <= offset < end`` were stored, under which digest.
+
+    ``epoch`` the newest leader epoch anybody committed under; ``digest`` of all records ever stored, in offset order;
+    ``log_start`` the stream's horizon: offsets below it are no longer served to consumers.
+    """
+
+    start: int
+    end: int
+    epoch: int
+    digest: RangeDigest
+    log_start: int
+
+    @property
+    def range(self) -> OffsetRange:
+        return OffsetRange(start=self.start, end=self.end)
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "start": self.start,
+                "end": self.end,
+                "epoch": self.epoch,
+                "digest": self.digest.to_text(),
+                "log_start": self.log_start,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises Invalid when the text is not what ``to_json`` writes."""
+        try:
+            value = json.loads(text)
+            entry = cls(
+                start=int(value["start"]),
+                end=int(value["end"]),
+                epoch=int(value["epoch"]),
+                digest=RangeDigest.from_text(value["digest"]),
+                log_start=int(value["log_start"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise Invalid(f"a ledger entry is not the JSON that this program writes: {error!r}") from error
+        if not 0 <= entry.start <= entry.end:
+            raise Invalid(f"a ledger entry covers no range: start {entry.start}, end {entry.end}")
+        return entry
+
+
+class Decision(Enum):
+    """What a commit of a range means against the ledger it is asserted on."""
+
+    ACCEPT = "accept"
+    """The range begins where the ledger ends, and nobody newer has taken over."""
+    ALREADY_THERE = "already there"
+    """Every offset of the range is in the table: nothing to do."""
+    GAP = "gap"
+    """Offsets between the ledger's end and the range would be lost."""
+    OVERLAP = "overlap"
+    """Some offsets of the range are in the table and some are not: plan again from the ledger's end."""
+    FENCED = "fenced"
+    """Somebody with a newer leader epoch has committed: this process no longer owns the partition."""
+
+
+def decide(
+    entry: LedgerEntry | None, *, added: OffsetRange, leader_epoch: int, skipped: OffsetRange | None = None
+) -> Decision:
+    """Whether ``added`` may be appended to a partition whose ledger line is ``entry`` (None: nothing stored yet).
+
+    ``skipped``: offsets right before the range that Kafka deleted before anybody could store them; they count as
+    covered. The order of the tests matters: what is stored stays "already there" for a fenced owner too, so that an
+    old owner's lost answer never turns into an error.
+    """
+    if added.is_empty:
+        raise Invalid(f"a commit needs offsets, {added} has none")
+    if entry is None:
+        return Decision.ACCEPT
+    if entry.range.covers(added):
+        return Decision.ALREADY_THERE
+    if leader_epoch < entry.epoch:
+        return Decision.FENCED
+    if added.start == entry.end:
+        return Decision.ACCEPT
+    if added.start > entry.end:
+        bridged = skipped is not None and skipped.start <= entry.end and skipped.end == added.start
+        return Decision.ACCEPT if bridged else Decision.GAP
+    return Decision.OVERLAP if added.end > entry.end and added.start >= entry.start else Decision.GAP
+
+
+def extend(entry: LedgerEntry | None, *, added: OffsetRange, leader_epoch: int, digest: RangeDigest) -> LedgerEntry:
+    """The line after an accepted append."""
+    if entry is None:
+        return LedgerEntry(start=added.start, end=added.end, epoch=leader_epoch, digest=digest, log_start=added.start)
+    return LedgerEntry(
+        start=entry.start,
+        end=added.end,
+        epoch=max(entry.epoch, leader_epoch),
+        digest=entry.digest.then(digest),
+        log_start=entry.log_start,
+    )
+
+
+def parse_ledger(properties: Mapping[str, str]) -> dict[int, LedgerEntry]:
+    """Every partition's line out of a table's properties. Raises Invalid for a line that nobody wrote."""
+    ledger: dict[int, LedgerEntry] = {}
+    for name, text in properties.items():
+        if not name.startswith(LEDGER_PREFIX):
+            continue
+        partition = name.removeprefix(LEDGER_PREFIX)
+        if not partition.isdecimal():
+            raise Invalid(f"the table property {name} names no partition")
+        ledger[int(partition)] = LedgerEntry.from_json(text)
+    return ledger
+
+
+def ranges_to_json(ranges: Iterable[OffsetRange]) -> str:
+    """``[[start, end], …]`` in rising order; ranges that touch become one."""
+    merged: list[list[int]] = []
+    for item in sorted(ranges):
+        if merged and item.start <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], item.end)
+        elif not item.is_empty:
+            merged.append([item.start, item.end])
+    return json.dumps(merged)
+
+
+def ranges_from_json(text: str | None) -> tuple[OffsetRange, ...]:
+    """The inverse of ``ranges_to_json``; None is no range. Raises Invalid for anything else."""
+    if text is None:
+        return ()
+    try:
+        return tuple(OffsetRange(start=int(start), end=int(end)) for start, end in json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"a list of ranges is not the JSON that this program writes: {error!r}") from error

@@ -1,0 +1,163 @@
+"""How each column of a topic is encoded: chosen once from a sample of its first block and remembered with the table.
+
+The measurements behind the fixed part (row groups, pages, codec) are in docs/row_format.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine.errors import Invalid
+from engine.table.columns import leaves
+
+ROW_GROUP_ROWS = 64 * 1024
+"""Rows of a row group: the unit a reader fetches in one piece."""
+
+PAGE_ROWS = 4096
+"""Rows of a page, the same in every column, so that a reader can decode rows out of the middle of a row group."""
+
+SAMPLE_ROWS = 32 * 1024
+"""Rows an encoding is chosen from: half a row group shows how often values repeat."""
+
+_COMPRESSION = "zstd"
+_COMPRESSION_LEVEL = 1
+# Far above what a row group can hold: pages are cut by rows alone, and dictionaries never fall back in the middle of a
+# column, which would shift its pages against the others'.
+_UNREACHED_BYTES = 1 << 30
+
+DICTIONARY = "DICTIONARY"
+PLAIN = "PLAIN"
+DELTA_BINARY_PACKED = "DELTA_BINARY_PACKED"
+DELTA_LENGTH_BYTE_ARRAY = "DELTA_LENGTH_BYTE_ARRAY"
+DELTA_BYTE_ARRAY = "DELTA_BYTE_ARRAY"
+ENCODINGS = frozenset({DICTIONARY, PLAIN, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY})
+
+_DICTIONARY_REPEATS = 0.5
+"""A dictionary is tried where at most this share of the values is distinct: beyond it, it costs and saves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetSettings:
+    """The encoding of each leaf column by its path in the file (``items.list.element.sku``)."""
+
+    encodings: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path, encoding in self.encodings.items():
+            if encoding not in ENCODINGS:
+                raise Invalid(f"the column {path} is to be encoded as {encoding}, which no writer here does")
+
+    def to_json(self) -> str:
+        return json.dumps(dict(self.encodings), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises Invalid when the text is not what ``to_json`` writes."""
+        try:
+            return cls(encodings=dict(json.loads(text)))
+        except (ValueError, TypeError) as error:
+            raise Invalid(f"Parquet settings are not the JSON that this program writes: {error!r}") from error
+
+    def covers(self, schema: pa.Schema) -> bool:
+        """Whether every leaf of a schema has its encoding chosen; a table that grew a column has one without."""
+        return all(path in self.encodings for path, _ in leaves(schema))
+
+    def writer_options(self, schema: pa.Schema) -> dict[str, Any]:
+        """The keyword arguments for ``pyarrow.parquet.ParquetWriter``."""
+        encodings = {path: self.encodings.get(path, _without_sample(leaf.type)) for path, leaf in leaves(schema)}
+        return {
+            "compression": _COMPRESSION,
+            "compression_level": _COMPRESSION_LEVEL,
+            "use_dictionary": [path for path, encoding in encodings.items() if encoding == DICTIONARY],
+            "column_encoding": {path: encoding for path, encoding in encodings.items() if encoding != DICTIONARY},
+            "data_page_size": _UNREACHED_BYTES,
+            "dictionary_pagesize_limit": _UNREACHED_BYTES,
+            "max_rows_per_page": PAGE_ROWS,
+            "write_batch_size": PAGE_ROWS,
+            "write_page_index": True,
+            "store_schema": False,
+            "store_decimal_as_integer": True,
+        }
+
+
+def choose_settings(sample: pa.Table, remembered: ParquetSettings | None = None) -> ParquetSettings:
+    """The encodings for rows like the ``sample``'s (its first SAMPLE_ROWS are looked at).
+
+    What is ``remembered`` stays; only columns it does not know are looked at. Each candidate is tried on the sample
+    and the smallest wins.
+    """
+    encodings = dict(remembered.encodings) if remembered else {}
+    unknown = {path for path, _ in leaves(sample.schema)} - encodings.keys()
+    if unknown:
+        rows = sample.slice(0, SAMPLE_ROWS).combine_chunks()
+        for column in sample.schema:
+            for path, values in _leaf_arrays(_single(rows.column(column.name)), column.name):
+                if path in unknown:
+                    encodings[path] = _choose(values)
+    return ParquetSettings(encodings=encodings)
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
+
+
+def _leaf_arrays(array: pa.Array, path: str) -> list[tuple[str, pa.Array]]:
+    kind = array.type
+    if pa.types.is_struct(kind):
+        named = zip(kind, array.flatten(), strict=True)
+        return [leaf for child, values in named for leaf in _leaf_arrays(values, f"{path}.{child.name}")]
+    if pa.types.is_list(kind):
+        return _leaf_arrays(array.flatten(), f"{path}.list.element")
+    if pa.types.is_map(kind):
+        keys = _leaf_arrays(array.keys, f"{path}.key_value.key")
+        return keys + _leaf_arrays(array.items, f"{path}.key_value.value")
+    return [(path, array)]
+
+
+def _choose(values: pa.Array) -> str:
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    values = values.drop_null()
+    candidates = _candidates(values.type)
+    if len(values) == 0 or len(candidates) == 1:
+        return _without_sample(values.type)
+    distinct = len(pc.unique(values))
+    if distinct > _DICTIONARY_REPEATS * len(values):
+        candidates = tuple(encoding for encoding in candidates if encoding != DICTIONARY)
+    return candidates[0] if len(candidates) == 1 else min(candidates, key=lambda encoding: _size(values, encoding))
+
+
+def _candidates(kind: pa.DataType) -> tuple[str, ...]:
+    if pa.types.is_boolean(kind):
+        return (PLAIN,)
+    if _is_stored_as_integer(kind):
+        return (DELTA_BINARY_PACKED, DICTIONARY)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return (DICTIONARY, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY)
+    return (DICTIONARY, PLAIN)
+
+
+def _is_stored_as_integer(kind: pa.DataType) -> bool:
+    if pa.types.is_decimal128(kind):
+        return bool(kind.precision <= 18)
+    return pa.types.is_integer(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
+
+
+def _without_sample(kind: pa.DataType) -> str:
+    """The encoding that is never bad, for a column nothing is known of."""
+    return next(encoding for encoding in reversed(_candidates(kind)) if encoding not in {DICTIONARY, DELTA_BYTE_ARRAY})
+
+
+def _size(values: pa.Array, encoding: str) -> int:
+    schema = pa.schema([pa.field("x", values.type)])
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, **ParquetSettings(encodings={"x": encoding}).writer_options(schema)) as writer:
+        writer.write_table(pa.table([values], schema=schema))
+    return int(sink.getvalue().size)

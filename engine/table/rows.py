@@ -1,0 +1,221 @@
+"""Records to the rows of a table and back: exact inverses, for every record Kafka can hold.
+
+Where a typed column can't give a record's bytes back, the bytes stand in the raw column beside it: the key in
+``kafka_key_raw``, the headers in ``kafka_headers_raw``, the value in ``kafka_value_raw`` (docs/row_format.md).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.errors import Corrupt, Invalid
+from engine.formats.utf8_kernels import rows_not_utf8
+from engine.formats.value_codec import Decoded, ValueCodec, Verdict
+from engine.records import NULL_LENGTH, ByteSpans, Records
+from engine.table.columns import TableLayout
+from engine.table.header_rows import header_columns, headers_from_columns
+
+US_PER_MS = 1000
+_LARGEST_MS_IN_US = (2**63 - 1) // US_PER_MS
+
+MILLISECONDS_KEPT = 2
+"""Added to ``kafka_timestamp_type`` where the timestamp has no microseconds in 64 bits and stands as it is."""
+
+UNKNOWN_EPOCH = -1
+
+
+def rows_from_records(
+    layout: TableLayout, schema: pa.Schema, partition: int, records: Records, decoded: Decoded
+) -> pa.RecordBatch:
+    """The rows of ``n`` records of one partition, as the table's Arrow ``schema`` has them.
+
+    ``decoded`` is what the codec made of ``records.value``. The batch shares the memory of both. Raises Invalid when
+    the codec's columns are not those of the table.
+    """
+    count = len(records)
+    if len(decoded) != count:
+        raise Invalid(f"{len(decoded)} decoded values were given for {count} records")
+    timestamp, timestamp_type = _timestamp_columns(records)
+    key, key_raw = _key_columns(layout, records.key)
+    headers, headers_raw = header_columns(records.headers, count)
+    metadata: tuple[pa.Array, ...] = (
+        pa.array(np.full(count, partition, np.int32)),
+        pa.array(np.ascontiguousarray(records.offset)),
+        timestamp,
+        timestamp_type,
+        _nullable_epoch(records.leader_epoch),
+        key,
+        key_raw,
+        headers,
+        headers_raw,
+        _kept(records.value, decoded.verdict != Verdict.EXACT),
+        decoded.schema_id,
+        _error_column(decoded),
+        pa.array(records.value.length == NULL_LENGTH),
+    )
+    names = [field.name for field in layout.metadata_fields()]
+    return pa.RecordBatch.from_arrays(
+        _in_table_order(schema, dict(zip(names, metadata, strict=True)), decoded), schema=schema
+    )
+
+
+def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, codec: ValueCodec) -> Records:
+    """The records that ``rows_from_records`` was given. ``rows`` in file order, at most 2 GiB in any one column.
+
+    Raises Corrupt for rows that this program did not write.
+    """
+    columns = {name: _one_array(rows.column(name), name) for name in rows.schema.names}
+    offset = _required(columns, layout.offset).to_numpy()
+    count = len(offset)
+    timestamp_type = _required(columns, layout.timestamp_type).to_numpy()
+    timestamp = _required(columns, layout.timestamp).view(pa.int64()).to_numpy()
+    kept_ms = timestamp_type >= MILLISECONDS_KEPT
+    value_columns = {name: column for name, column in columns.items() if not layout.is_metadata(name)}
+    return Records(
+        offset=offset,
+        timestamp_ms=np.where(kept_ms, timestamp, timestamp // US_PER_MS),
+        timestamp_type=(timestamp_type - np.where(kept_ms, MILLISECONDS_KEPT, 0)).astype(np.int8),
+        leader_epoch=_epochs(columns.get(layout.leader_epoch), count),
+        key=_with_raw(_spans(_required(columns, layout.key_column, nullable=True)), columns.get(layout.key_raw)),
+        value=_values(layout, columns, value_columns, codec, count),
+        headers=headers_from_columns(columns.get(layout.headers), columns.get(layout.headers_raw), count),
+    )
+
+
+def _in_table_order(schema: pa.Schema, metadata: dict[str, pa.Array], decoded: Decoded) -> list[pa.Array]:
+    arrays = []
+    for field in schema:
+        if field.name in metadata:
+            arrays.append(metadata[field.name])
+            continue
+        index = decoded.columns.type.get_field_index(field.name)
+        if index < 0:
+            raise Invalid(f"the codec fills no column {field.name}, the table has one")
+        array = decoded.columns.field(index)
+        if array.type != field.type:
+            raise Invalid(f"the codec gives {array.type} for the column {field.name}, the table has {field.type}")
+        arrays.append(array)
+    if len(arrays) != len(metadata) + decoded.columns.type.num_fields:
+        raise Invalid("the codec fills columns that the table does not have")
+    return arrays
+
+
+def _timestamp_columns(records: Records) -> tuple[pa.Array, pa.Array]:
+    milliseconds = records.timestamp_ms
+    fits = np.abs(milliseconds) <= _LARGEST_MS_IN_US
+    fits &= milliseconds != np.iinfo(np.int64).min  # its absolute value is itself
+    kinds = records.timestamp_type.astype(np.int32)
+    if bool(fits.all()):
+        microseconds = milliseconds * np.int64(US_PER_MS)
+    else:
+        microseconds = np.where(fits, np.where(fits, milliseconds, 0) * np.int64(US_PER_MS), milliseconds)
+        kinds += np.where(fits, 0, MILLISECONDS_KEPT).astype(np.int32)
+    return pa.array(microseconds).view(pa.timestamp("us", "UTC")), pa.array(kinds)
+
+
+def _nullable_epoch(leader_epoch: NDArray[np.int32]) -> pa.Array:
+    unknown = leader_epoch == UNKNOWN_EPOCH
+    return pa.array(np.ascontiguousarray(leader_epoch), mask=unknown if bool(unknown.any()) else None)
+
+
+def _key_columns(layout: TableLayout, keys: ByteSpans) -> tuple[pa.Array, pa.Array]:
+    nothing_kept = pa.nulls(len(keys), pa.binary())
+    if layout.key == "raw":
+        return _binary(keys), nothing_kept
+    not_text = rows_not_utf8(keys)
+    if not bool(not_text.any()):
+        return as_string(_binary(keys)), nothing_kept
+    return as_string(_kept(keys, ~not_text)), _kept(keys, not_text)
+
+
+def _kept(spans: ByteSpans, keep: NDArray[np.bool_]) -> pa.Array:
+    """The strings of the rows to keep as a binary column, null elsewhere."""
+    if not bool(keep.any()):
+        return pa.nulls(len(spans), pa.binary())
+    length = np.where(keep, spans.length, np.int32(NULL_LENGTH))
+    return _binary(ByteSpans(data=spans.data, start=spans.start, length=length))
+
+
+def _binary(spans: ByteSpans) -> pa.Array:
+    array = spans.to_arrow()
+    if array.type != pa.binary():
+        raise Invalid("one column of a block passes 2 GiB", next_step="turn fewer records at a time into rows")
+    return array
+
+
+def as_string(array: pa.Array) -> pa.Array:
+    """The same bytes, known to be UTF-8, as text: no byte is copied or looked at again."""
+    return pa.Array.from_buffers(pa.string(), len(array), array.buffers(), array.null_count, array.offset)
+
+
+def _error_column(decoded: Decoded) -> pa.Array:
+    if not decoded.reasons or bool((decoded.reason < 0).all()):
+        return pa.nulls(len(decoded), pa.string())
+    return pa.array(decoded.reasons, pa.string()).take(pa.array(decoded.reason, mask=decoded.reason < 0))
+
+
+def _values(
+    layout: TableLayout,
+    columns: dict[str, pa.Array],
+    value_columns: dict[str, pa.Array],
+    codec: ValueCodec,
+    count: int,
+) -> ByteSpans:
+    is_null = _required(columns, layout.is_null).to_numpy(zero_copy_only=False)
+    raw = columns.get(layout.value_raw)
+    kept = np.zeros(count, np.bool_)
+    if raw is not None and raw.null_count < count:
+        kept = raw.is_valid().to_numpy(zero_copy_only=False)
+    schema_id = columns.get(layout.schema_id)
+    if schema_id is None:
+        schema_id = pa.nulls(count, pa.int32())
+    encoded = codec.encode(value_columns, schema_id, ~(is_null | kept))
+    return _with_raw(encoded, raw)
+
+
+def _with_raw(spans: ByteSpans, raw: pa.Array | None) -> ByteSpans:
+    """Put the bytes of the raw column over the rows that have some."""
+    if raw is None or raw.null_count == len(raw):
+        return spans
+    kept = _spans(raw)
+    is_kept = kept.length != NULL_LENGTH
+    return ByteSpans(
+        data=np.concatenate([spans.data, kept.data]),
+        start=np.where(is_kept, kept.start + len(spans.data), spans.start),
+        length=np.where(is_kept, kept.length, spans.length),
+    )
+
+
+def _spans(array: pa.Array) -> ByteSpans:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return ByteSpans.from_arrow(array)
+
+
+def _epochs(column: pa.Array | None, count: int) -> NDArray[np.int32]:
+    if column is None:
+        return np.full(count, UNKNOWN_EPOCH, np.int32)
+    epochs: NDArray[np.int32] = column.fill_null(UNKNOWN_EPOCH).to_numpy()
+    return epochs
+
+
+def _required(columns: dict[str, pa.Array], name: str, *, nullable: bool = False) -> pa.Array:
+    column = columns.get(name)
+    if column is None:
+        raise Corrupt(f"the rows have no column {name}")
+    if column.null_count and not nullable:
+        raise Corrupt(f"the column {name} has {column.null_count} nulls, where every row has a value")
+    return column
+
+
+def _one_array(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        raise Corrupt(f"the column {name} passes 2 GiB", next_step="read fewer rows at a time")
+    return combined

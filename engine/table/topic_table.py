@@ -1,0 +1,104 @@
+"""A topic's table as it was loaded: a frozen view of what its properties say, and what a worker needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+
+from engine.formats.value_codec import CodecSpec
+from engine.offset_range import OffsetRange
+from engine.table.columns import TableLayout, arrow_schema, value_fields
+from engine.table.data_file import FileName, data_path
+from engine.table.ledger import LedgerEntry
+from engine.table.parquet_settings import ParquetSettings
+from engine.table.warehouse import Warehouse
+
+TABLE_FORMAT_VERSION = 1
+
+FORMAT_VERSION_PROPERTY = "floeberg.format_version"
+CLUSTER_ID_PROPERTY = "floeberg.cluster_id"
+TOPIC_PROPERTY = "floeberg.topic"
+TOPIC_ID_PROPERTY = "floeberg.topic_id"
+LAYOUT_PROPERTY = "floeberg.layout"
+CODEC_PROPERTY = "floeberg.codec"
+SETTINGS_PROPERTY = "floeberg.parquet_settings"
+SCHEMA_PREFIX = "floeberg.schema."
+SCHEMA_FILE_PREFIX = "floeberg.schema_file."
+SKIPPED_PREFIX = "floeberg.skipped."
+EMPTY_PREFIX = "floeberg.empty."
+RANGE_PREFIX = "floeberg.range."
+"""In a snapshot's summary: the range of a partition that the snapshot added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What a worker needs to write or verify files of one table: plain, picklable, no catalog.
+
+    ``schema`` with field ids at every level; ``settings`` None until the first commit has chosen some.
+    """
+
+    topic: str
+    topic_id: str
+    location: str
+    layout: TableLayout
+    codec: CodecSpec
+    schema: pa.Schema
+    settings: ParquetSettings | None
+    warehouse: Warehouse
+
+    @property
+    def value_fields(self) -> tuple[pa.Field, ...]:
+        """The value's columns with their field ids, in table order."""
+        return tuple(field for field in self.schema if not self.layout.is_metadata(field.name))
+
+    def data_path(self, name: FileName) -> str:
+        """Where a new data file of the table goes."""
+        return data_path(self.location, self.topic_id, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTable:
+    """One loaded state of a topic's table.
+
+    ``ledger`` by partition; ``skipped`` offsets Kafka deleted before they could be stored and ``empty`` ranges that
+    hold no record, both by partition: together with the files they cover the ledger's range without a gap.
+    ``codec`` has the writers' schemas stored with the table. ``settings`` are the remembered Parquet encodings.
+    """
+
+    identifier: tuple[str, ...]
+    location: str
+    metadata_location: str
+    topic: str
+    topic_id: str
+    cluster_id: str
+    layout: TableLayout
+    codec: CodecSpec
+    iceberg_schema: Schema
+    ledger: Mapping[int, LedgerEntry]
+    skipped: Mapping[int, tuple[OffsetRange, ...]]
+    empty: Mapping[int, tuple[OffsetRange, ...]]
+    settings: ParquetSettings | None
+    snapshot_id: int | None
+    warehouse: Warehouse
+
+    @property
+    def value_fields(self) -> tuple[pa.Field, ...]:
+        """The value's columns, without field ids: what a codec is opened with."""
+        return value_fields(self.iceberg_schema, self.layout)
+
+    @property
+    def facts(self) -> TableFacts:
+        """The part a worker needs."""
+        return TableFacts(
+            topic=self.topic,
+            topic_id=self.topic_id,
+            location=self.location,
+            layout=self.layout,
+            codec=self.codec,
+            schema=arrow_schema(self.iceberg_schema),
+            settings=self.settings,
+            warehouse=self.warehouse,
+        )
