@@ -22,7 +22,7 @@ from engine.errors import FloebergError, Invalid  # noqa: E402  # the project is
 from floeberg.jdk import java_command  # noqa: E402
 from floeberg.maven_jars import KAFKA_STORAGE_API, class_path, resolve_jars  # noqa: E402
 
-SOURCES = PROJECT / "plugin" / "src" / "main" / "java"
+SOURCES = PROJECT / "plugin" / "src"
 JAR = PROJECT / "floeberg" / "jars" / "floeberg-plugin.jar"
 OLDEST_BROKER_JAVA = 11
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)

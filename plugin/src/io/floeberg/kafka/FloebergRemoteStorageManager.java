@@ -12,6 +12,7 @@ import org.apache.kafka.server.log.remote.storage.RemoteStorageManager;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
@@ -28,7 +29,7 @@ public final class FloebergRemoteStorageManager implements RemoteStorageManager 
     /** The door is asked to hold a copy this long; the bound makes a daemon that went away noticed in time. */
     private static final int COPY_WAIT_MS = 10_000;
 
-    /** How many bytes the last read of a partition took: what the next one will likely take. One small entry a partition. */
+    /** How many bytes the broker took of a partition before it last hung up: what it will likely take next. One small entry a partition. */
     private final Map<TopicIdPartition, Integer> lastReadBytes = new ConcurrentHashMap<>();
 
     private DoorSettings settings;
@@ -87,7 +88,7 @@ public final class FloebergRemoteStorageManager implements RemoteStorageManager 
         int windowBytes = lastReadBytes.getOrDefault(range.partition, RecordStream.MIN_WINDOW_BYTES);
         RecordStream stream = new RecordStream(range, from, range.start + endPosition + 1, windowBytes,
             (next, maxBytes) -> door.records(range, next, maxBytes),
-            readBytes -> lastReadBytes.put(range.partition, readBytes));
+            readBytes -> lastReadBytes.put(range.partition, (int) Math.min(readBytes, RecordStream.MAX_WINDOW_BYTES)));
         try {
             return stream.opened();
         } catch (IOException e) {
@@ -101,7 +102,7 @@ public final class FloebergRemoteStorageManager implements RemoteStorageManager 
         if (indexType == IndexType.TRANSACTION)
             // The table holds committed records only; the broker takes this answer for an empty index.
             throw new RemoteResourceNotFoundException("There is no aborted transaction in " + range);
-        String name = indexType.name().toLowerCase(java.util.Locale.ROOT).replace('_', '-');
+        String name = indexType.name().toLowerCase(Locale.ROOT).replace('_', '-');
         try {
             return new ByteArrayInputStream(door.index(range, name));
         } catch (IOException e) {

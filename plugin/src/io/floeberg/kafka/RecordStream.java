@@ -5,7 +5,7 @@ import org.apache.kafka.common.errors.KafkaStorageException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
-import java.util.function.IntConsumer;
+import java.util.function.LongConsumer;
 import java.util.zip.CRC32C;
 
 /**
@@ -39,7 +39,7 @@ final class RecordStream extends InputStream {
     private final long from;
     private final long stop;
     private final Windows windows;
-    private final IntConsumer onClose;
+    private final LongConsumer onHangUp;
     private final byte[] header = new byte[HEADER_BYTES];
     private final CRC32C crc = new CRC32C();
 
@@ -57,15 +57,15 @@ final class RecordStream extends InputStream {
      * @param from the first batch covers this offset
      * @param stop the stream ends with the batch that reaches this offset (at most the range's end)
      * @param windowBytes how much the first window asks for
-     * @param onClose told how many bytes were read when the stream is closed
+     * @param onHangUp told how many bytes were read, when the stream is closed before its end
      */
-    RecordStream(SegmentRange range, long from, long stop, int windowBytes, Windows windows, IntConsumer onClose) {
+    RecordStream(SegmentRange range, long from, long stop, int windowBytes, Windows windows, LongConsumer onHangUp) {
         this.range = range;
         this.from = from;
         this.stop = Math.min(stop, range.end);
         this.windowBytes = Math.max(MIN_WINDOW_BYTES, Math.min(MAX_WINDOW_BYTES, windowBytes));
         this.windows = windows;
-        this.onClose = onClose;
+        this.onHangUp = onHangUp;
         this.next = from;
     }
 
@@ -101,7 +101,8 @@ final class RecordStream extends InputStream {
         if (closed)
             return;
         closed = true;
-        onClose.accept((int) Math.min(served, MAX_WINDOW_BYTES));
+        if (next < stop || bodyLeft > 0)
+            onHangUp.accept(served);
         if (window != null)
             window.close();
     }
@@ -157,7 +158,8 @@ final class RecordStream extends InputStream {
         long last = base + batch.getInt(LAST_OFFSET_DELTA_AT);
         if (batch.get(MAGIC_AT) != 2 || sizeBytes < HEADER_BYTES || sizeBytes > MAX_BATCH_BYTES)
             throw new IOException("what should be a batch has magic " + batch.get(MAGIC_AT) + " and " + sizeBytes + " bytes");
-        boolean follows = first ? base >= range.start && base <= from : base == next;
+        // Offsets before the segment's first record may be covered by no batch; from there on there is no gap.
+        boolean follows = first ? base >= range.start : base == next;
         if (!follows || last < next || last >= range.end)
             throw new IOException("a batch of offsets " + base + " to " + last + " is out of place");
         first = false;
