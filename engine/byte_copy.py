@@ -9,8 +9,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _copy(_typing_context: Any, target: Any, at: Any, source: Any, start: Any, size: Any) -> Any:
+@intrinsic
+def _copy(_context: Any, target: Any, _at: Any, source: Any, _start: Any, _size: Any) -> Any:
     """The C library's memcpy; a loop over bytes is several times slower for the short strings that records are."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -28,7 +28,7 @@ def _copy(_typing_context: Any, target: Any, at: Any, source: Any, start: Any, s
     return types.void(target, types.int64, source, types.int64, types.int64), generate
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def copy_bytes(target, at, source, start, size):  # type: ignore[no-untyped-def]
     """Copy ``size`` bytes from ``source[start]`` to ``target[at]`` (uint8 arrays that do not overlap).
 

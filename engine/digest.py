@@ -70,7 +70,7 @@ def digest_of(records: Records) -> RangeDigest:
     while row < len(records):
         row = _write(row, records, headers, scratch, state)
         written, needed = int(state[0]), int(state[1])
-        crc = crc32c.crc32c(memoryview(scratch)[:written], crc)
+        crc = crc32c.crc32c(scratch[:written].data, crc)
         length_bytes += written
         if needed > len(scratch):
             scratch = np.empty(needed, np.uint8)

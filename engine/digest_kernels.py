@@ -14,7 +14,7 @@ FIXED_RECORD_BYTES = 8 + 8 + 1 + 4 + 4 + 4 + 4
 FIXED_HEADER_BYTES = 4 + 4
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def _little32(out, at, number):  # type: ignore[no-untyped-def]
     out[at] = number & 0xFF
     out[at + 1] = (number >> 8) & 0xFF
@@ -23,12 +23,17 @@ def _little32(out, at, number):  # type: ignore[no-untyped-def]
     return at + 4
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def _little64(out, at, number):  # type: ignore[no-untyped-def]
     return _little32(out, _little32(out, at, number), number >> 32)
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
+def _size(length):  # type: ignore[no-untyped-def]
+    return max(np.int64(length), 0)
+
+
+@njit(nogil=True, inline="always")
 def _span(out, at, data, start, length):  # type: ignore[no-untyped-def]
     at = _little32(out, at, np.int64(length))
     if length > 0:
@@ -61,7 +66,7 @@ _CANONICAL = types.int64(
 )
 
 
-@njit(_CANONICAL, nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(_CANONICAL, nogil=True, cache=True)
 def write_canonical(  # type: ignore[no-untyped-def]
     row,
     offset,
@@ -97,10 +102,9 @@ def write_canonical(  # type: ignore[no-untyped-def]
         if header_first.shape[0] > 0:
             first = header_first[row]
             end = header_first[row + 1]
-        need = FIXED_RECORD_BYTES + max(np.int64(key_length[row]), 0) + max(np.int64(value_length[row]), 0)
+        need = FIXED_RECORD_BYTES + _size(key_length[row]) + _size(value_length[row])
         for header in range(first, end):
-            need += FIXED_HEADER_BYTES + max(np.int64(header_key_length[header]), 0)
-            need += max(np.int64(header_value_length[header]), 0)
+            need += FIXED_HEADER_BYTES + _size(header_key_length[header]) + _size(header_value_length[header])
         if at + need > out.shape[0]:
             state[1] = need
             break

@@ -29,24 +29,24 @@ _BATCHES_IN = types.Array(types.int64, 2, "C", readonly=True)
 _BATCHES_OUT = types.Array(types.int64, 2, "C")
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def _be32(data, at):  # type: ignore[no-untyped-def]
     return ((np.int64(data[at]) << 24) | (np.int64(data[at + 1]) << 16) | (np.int64(data[at + 2]) << 8)) | np.int64(
         data[at + 3]
     )
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def _int32(data, at):  # type: ignore[no-untyped-def]
     return np.int64(np.int32(_be32(data, at)))
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def _int64(data, at):  # type: ignore[no-untyped-def]
     return (_be32(data, at) << 32) | _be32(data, at + 4)
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def _varint(data, at, end):  # type: ignore[no-untyped-def]
     """An int: (value, position behind it); the position is -1 when it runs past ``end`` or past 5 bytes."""
     raw = np.uint64(0)
@@ -62,7 +62,7 @@ def _varint(data, at, end):  # type: ignore[no-untyped-def]
     return np.int64(0), np.int64(-1)
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def _varlong(data, at, end):  # type: ignore[no-untyped-def]
     """A long: (value, position behind it); the position is -1 when it runs past ``end`` or past 10 bytes."""
     raw = np.uint64(0)
@@ -77,7 +77,7 @@ def _varlong(data, at, end):  # type: ignore[no-untyped-def]
     return np.int64(0), np.int64(-1)
 
 
-@njit(types.void(read_only(types.uint8), _BATCHES_OUT, writable(types.int64)), nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(types.void(read_only(types.uint8), _BATCHES_OUT, writable(types.int64)), nogil=True, cache=True)
 def scan_headers(window, batches, state):  # type: ignore[no-untyped-def]
     """Fill ``batches`` (int64[n, BATCH_COLUMNS]) with the whole batches at the front of ``window``.
 
@@ -129,7 +129,7 @@ _HEADERS_AT, _HEADER_COUNT = 7, 8
 _SCRATCH = 9
 
 
-@njit(nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, inline="always")
 def _parse_record(data, at, batch_end, record):  # type: ignore[no-untyped-def]
     """Fill ``record`` from the bytes at ``at``; returns what is wrong with them."""
     size, at = _varint(data, at, batch_end)
@@ -195,7 +195,7 @@ _SCAN_RECORDS = types.void(
 )
 
 
-@njit(_SCAN_RECORDS, nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(_SCAN_RECORDS, nogil=True, cache=True)
 def scan_records(  # type: ignore[no-untyped-def]
     data,
     batches,
@@ -276,7 +276,7 @@ _SCAN_RECORD_HEADERS = types.int64(
 )
 
 
-@njit(_SCAN_RECORD_HEADERS, nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(_SCAN_RECORD_HEADERS, nogil=True, cache=True)
 def scan_record_headers(  # type: ignore[no-untyped-def]
     data, header_first, header_at, record_end, rows, key_start, key_length, value_start, value_length
 ):

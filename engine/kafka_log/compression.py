@@ -22,9 +22,10 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_CHUNK_BYTES: Final = 32 << 10
 _CHUNK_SIZE: Final = struct.Struct(">i")
-# Kafka's defaults (KIP-390): 3 is zstd's own; 1 for gzip, because here the reader waits for the writer.
+# A consumer waits while this is done, so the fast levels; 3 is zstd's and Kafka's default.
 _ZSTD_LEVEL: Final = 3
 _GZIP_LEVEL: Final = 1
+_LZ4_LEVEL: Final = 1
 # What Rust's Write::write_all says when the target slice is full; a test holds cramjam to it.
 _TARGET_FULL_MESSAGE: Final = "failed to write whole buffer"
 
@@ -62,11 +63,11 @@ class Decompressor:
             if compression is Compression.ZSTD:
                 written = self._zstd_into(source, target)
             elif compression is Compression.LZ4:
-                written = cramjam.lz4.decompress_into(source, target)
+                written = cramjam.lz4.decompress_into(source, target.data)
             elif compression is Compression.SNAPPY:
                 written = _snappy_into(source, target)
             elif compression is Compression.GZIP:
-                written = cramjam.gzip.decompress_into(source, target)
+                written = cramjam.gzip.decompress_into(source, target.data)
             else:
                 written = _copy_into(source, target)
         except cramjam.DecompressionError as error:
@@ -83,7 +84,7 @@ class Decompressor:
         # Kafka's own reader goes across frames too. A frame cut short ends the stream without an error here;
         # the record scan then misses its records.
         with self._zstd.stream_reader(source, read_across_frames=True) as reader:
-            return reader.readinto(memoryview(target))
+            return reader.readinto(target.data)
 
 
 def _copy_into(source: memoryview, target: NDArray[np.uint8]) -> int:
@@ -124,23 +125,30 @@ def _snappy_block_into(block: memoryview, target: NDArray[np.uint8]) -> int:
         raise TargetFull
     if size == 0:
         return 0
-    return int(cramjam.snappy.decompress_raw_into(block, target[:size]))
+    return int(cramjam.snappy.decompress_raw_into(block, target[:size].data))
 
 
-def compress(compression: Compression, body: Bytes) -> bytes:
-    """``body`` as Kafka's clients would write it behind a batch header."""
-    if compression is Compression.ZSTD:
-        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
-    if compression is Compression.LZ4:
-        # Kafka's reader refuses frames whose blocks depend on each other (KIP-57).
-        frame = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
-        frame.compress(body)
-        return bytes(frame.finish())
-    if compression is Compression.SNAPPY:
-        return _xerial(memoryview(body))
-    if compression is Compression.GZIP:
-        return bytes(cramjam.gzip.compress(body, level=_GZIP_LEVEL))
-    return bytes(body)
+class Compressor:
+    """Compresses batch after batch as Kafka's clients would. Not for use by two threads at a time."""
+
+    def __init__(self, compression: Compression) -> None:
+        self._compression = compression
+        self._zstd = zstandard.ZstdCompressor(level=_ZSTD_LEVEL) if compression is Compression.ZSTD else None
+
+    def compress(self, body: Bytes) -> bytes:
+        """``body`` as it stands behind a batch header."""
+        if self._zstd is not None:
+            return self._zstd.compress(body)
+        if self._compression is Compression.LZ4:
+            # Kafka's reader refuses frames whose blocks depend on each other (KIP-57), which is the usual form.
+            frame = cramjam.lz4.Compressor(level=_LZ4_LEVEL, content_checksum=False, block_linked=False)
+            frame.compress(bytes(body))
+            return bytes(frame.finish())
+        if self._compression is Compression.SNAPPY:
+            return _xerial(memoryview(body))
+        if self._compression is Compression.GZIP:
+            return bytes(cramjam.gzip.compress(body, level=_GZIP_LEVEL))
+        return bytes(body)
 
 
 def _xerial(body: memoryview) -> bytes:

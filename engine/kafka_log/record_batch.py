@@ -95,12 +95,12 @@ class BatchHeader:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """True when the cleaner keeps its delete horizon in ``base_timestamp_ms`` (KIP-534); deltas still start there."""
+        """True when ``base_timestamp_ms`` is the cleaner's delete horizon (KIP-534); deltas still start there."""
         return bool(self.attributes & DELETE_HORIZON_FLAG)
 
 
 def parse_header(data: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
-    """Read the 61 bytes at ``position`` as they are; nothing is judged. Errors: struct.error when they are not there."""
+    """Read the 61 bytes at ``position`` as they are. Errors: struct.error when they are not there."""
     fields = _HEADER.unpack_from(data, position)
     return BatchHeader(
         base_offset=fields[0],

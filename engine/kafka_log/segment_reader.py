@@ -123,7 +123,7 @@ class _SegmentScan:
     def _wanted_batches(self) -> Iterator[tuple[memoryview, tuple[int, ...]]]:
         """(bytes behind the header, row of the batch table) of each batch that holds records to be kept."""
         for window, batches in self._windows():
-            view = memoryview(window)
+            view = window.data
             for batch in map(tuple, batches.tolist()):
                 start, end = batch[kernels.START], batch[kernels.END]
                 base_offset, last_offset = batch[kernels.BASE_OFFSET], batch[kernels.LAST_OFFSET]
@@ -165,7 +165,7 @@ class _SegmentScan:
         position = 0
         while position < size:
             wanted = min(len(window), size - position)
-            got = _read_into(self.descriptor, memoryview(window)[:wanted], position)
+            got = _read_into(self.descriptor, window[:wanted].data, position)
             if got < wanted:
                 # The file was truncated since its size was asked for; what is gone is not this reader's to judge.
                 size = position + got
@@ -181,7 +181,7 @@ class _SegmentScan:
             if ending == kernels.BATCH_CUT and needed > len(window):
                 window = np.empty(needed, np.uint8)
             if ending in (kernels.BAD_LENGTH, kernels.OTHER_MAGIC):
-                head = bytes(memoryview(window)[taken : min(taken + HEADER_SIZE_BYTES, got)])
+                head = window[taken : min(taken + HEADER_SIZE_BYTES, got)].tobytes()
                 if self.closed or any(head):
                     raise _bad_header(head)
                 # A preallocated file: the broker has not written here yet.

@@ -1,0 +1,150 @@
+"""Log directories: which partitions a broker keeps in them, and in which state.
+
+A partition's directory is ``<topic>-<partition>``; three suffixes mark another state, each behind a dot and a unique
+id: ``<topic>-<partition>.<id>-future`` (a replica being moved to another log directory), ``-stray`` (a replica the
+cluster no longer knows), ``-delete`` (waiting to be removed). Under ``-stray`` and ``-delete`` a long topic name is
+cut so that the whole fits 255 characters. Source: Kafka's ``LocalLog.parseTopicPartitionName`` and ``LogManager``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from engine.errors import FloebergError, Invalid, Unavailable
+from engine.kafka_log.partition_metadata import read_topic_id
+from engine.topic_partition import TopicIdPartition
+
+# Kafka's topic names: letters, digits, dot, underscore, hyphen; 249 characters at most.
+_NAME: Final = re.compile(
+    r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})"
+    r"(?:\.(?P<unique_id>[^\s.-]+)-(?P<suffix>future|stray|delete))?",
+    re.ASCII,
+)
+# Directories the broker makes among its partitions: remote indexes, and the controller's metadata log.
+_CACHE_DIRECTORY: Final = "remote-log-index-cache"
+_METADATA_TOPIC: Final = "__cluster_metadata"
+_MAX_PARTITION: Final = 2**31 - 1
+
+
+class DirectoryState(Enum):
+    """What the broker does with a partition's directory; the value is the name's suffix."""
+
+    LIVE = ""
+    FUTURE = "future"
+    STRAY = "stray"
+    DELETED = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryName:
+    """What a directory's name says. ``topic`` may be cut short under STRAY and DELETED."""
+
+    topic: str
+    partition: int
+    state: DirectoryState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDirectory:
+    """A partition in one log directory. Only one directory of a partition is LIVE."""
+
+    partition: TopicIdPartition
+    path: Path
+    state: DirectoryState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirectoryScan:
+    """What was found, sorted by path, and what could not be understood; a problem hides nothing else."""
+
+    partitions: tuple[PartitionDirectory, ...]
+    problems: tuple[FloebergError, ...]
+
+    @property
+    def live(self) -> tuple[PartitionDirectory, ...]:
+        """The partitions that the broker serves from here."""
+        return tuple(found for found in self.partitions if found.state is DirectoryState.LIVE)
+
+
+def parse_directory_name(name: str) -> DirectoryName | None:
+    """What ``name`` says of a partition, or None when it is no name that Kafka gives."""
+    found = _NAME.fullmatch(name)
+    if found is None or int(found["partition"]) > _MAX_PARTITION:
+        return None
+    state = DirectoryState(found["suffix"] or "")
+    return DirectoryName(topic=found["topic"], partition=int(found["partition"]), state=state)
+
+
+def scan_log_directories(log_dirs: Sequence[Path]) -> LogDirectoryScan:
+    """Find the partitions in all of a broker's log directories (``log.dirs``).
+
+    A log directory that can't be listed, a directory that is no partition's, and a partition without a readable
+    ``partition.metadata`` are problems in the result; the others are found all the same. What vanishes while the scan
+    runs is left out. The same partition LIVE in two log directories is a problem, and neither is in the result.
+    """
+    partitions: list[PartitionDirectory] = []
+    problems: list[FloebergError] = []
+    for log_dir in log_dirs:
+        try:
+            paths = sorted(path for path in log_dir.iterdir() if path.is_dir())
+        except OSError as error:
+            problem = f"A log directory can't be listed: {error.strerror}"
+            step = "check that the path is the broker's log.dirs, its disk is mounted and this user may read it"
+            problems.append(Unavailable(problem, file=str(log_dir), next_step=step))
+            continue
+        for path in paths:
+            try:
+                partitions.extend(_partitions_at(path))
+            except FloebergError as problem_here:
+                problems.append(problem_here)
+    twice = _live_twice(partitions)
+    problems.extend(twice.values())
+    kept = (found for found in partitions if found.state is not DirectoryState.LIVE or _name(found) not in twice)
+    return LogDirectoryScan(partitions=tuple(sorted(kept, key=lambda found: found.path)), problems=tuple(problems))
+
+
+def _partitions_at(path: Path) -> Iterator[PartitionDirectory]:
+    if path.name == _CACHE_DIRECTORY:
+        return
+    name = parse_directory_name(path.name)
+    if name is None:
+        problem = "A directory among the partitions is not named as Kafka names one"
+        raise Invalid(problem, file=str(path), next_step="move it away; the broker does not start beside it")
+    if name.topic == _METADATA_TOPIC:
+        return
+    try:
+        topic_id = read_topic_id(path)
+    except Unavailable:
+        # A directory that is being deleted loses its files one by one, and nobody needs it any more.
+        if name.state is DirectoryState.DELETED or not path.exists():
+            return
+        raise
+    partition = TopicIdPartition(topic=name.topic, topic_id=topic_id, partition=name.partition)
+    yield PartitionDirectory(partition=partition, path=path, state=name.state)
+
+
+def _name(found: PartitionDirectory) -> tuple[str, int]:
+    return found.partition.topic, found.partition.partition
+
+
+def _live_twice(partitions: Sequence[PartitionDirectory]) -> dict[tuple[str, int], FloebergError]:
+    seen: dict[tuple[str, int], PartitionDirectory] = {}
+    twice: dict[tuple[str, int], FloebergError] = {}
+    for found in partitions:
+        if found.state is not DirectoryState.LIVE:
+            continue
+        first = seen.setdefault(_name(found), found)
+        if first is not found:
+            twice[_name(found)] = Invalid(
+                f"A partition is in two log directories, {first.path.parent} too",
+                topic=found.partition.topic,
+                partition=found.partition.partition,
+                file=str(found.path),
+                next_step="keep the one the broker serves, or name each log directory once in the settings",
+            )
+    return twice
