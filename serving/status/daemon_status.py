@@ -1,0 +1,127 @@
+"""What a daemon has to say about itself at one moment: plain values that the page, the metrics and the CLI show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from engine.errors import Invalid
+
+
+class Phase(StrEnum):
+    """Where in its life the daemon is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """One partition. Offsets are None where they are not known.
+
+    ``tiered_end`` the first offset not in the table; ``stable_end`` the first one that is not committed in Kafka;
+    ``lag_ms`` how long the oldest stable record beyond ``tiered_end`` has waited, 0 when none waits. The rows are
+    counted since the daemon started: ``raw_rows`` kept their bytes beside typed columns, ``undecodable_rows`` have
+    no typed columns.
+    """
+
+    topic: str
+    partition: int
+    table: str | None = None
+    native: bool = False
+    leader_here: bool = True
+    tiered_start: int | None = None
+    tiered_end: int | None = None
+    stable_end: int | None = None
+    log_start: int | None = None
+    lag_ms: int = 0
+    waiting: str | None = None
+    problem: str | None = None
+    spool_bytes: int = 0
+    at_risk_bytes: int = 0
+    local_log_bytes: int = 0
+    rows: int = 0
+    raw_rows: int = 0
+    undecodable_rows: int = 0
+
+    @property
+    def lag_records(self) -> int:
+        """Stable offsets that are not in the table."""
+        if self.stable_end is None:
+            return 0
+        return max(0, self.stable_end - (self.tiered_end or 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundUse:
+    """How much of a bound is in use, both in the unit that the name ends in."""
+
+    name: str
+    used: int
+    limit: int
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit if self.limit else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonStatus:
+    """The whole daemon. Times are milliseconds since the epoch; ``memory_bytes`` by process (daemon, spark)."""
+
+    version: str
+    phase: Phase
+    started_ms: int
+    now_ms: int
+    cluster_id: str | None = None
+    last_cycle_ms: int | None = None
+    last_commit_ms: int | None = None
+    cycle_count: int = 0
+    commit_count: int = 0
+    spark_ui: str | None = None
+    partitions: tuple[PartitionStatus, ...] = ()
+    problems: tuple[str, ...] = ()
+    bounds: tuple[BoundUse, ...] = ()
+    memory_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_healthy(self) -> bool:
+        """No problem anywhere and no bound exceeded."""
+        return not (
+            self.problems
+            or any(partition.problem for partition in self.partitions)
+            or any(partition.at_risk_bytes for partition in self.partitions)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        plain = asdict(self)
+        plain["phase"] = str(self.phase)
+        plain["memory_bytes"] = dict(self.memory_bytes)
+        plain["healthy"] = self.is_healthy
+        for partition, values in zip(self.partitions, plain["partitions"], strict=True):
+            values["lag_records"] = partition.lag_records
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_dict``. Raises Invalid for anything else."""
+        derived = {"healthy", "lag_records"}
+        try:
+            values = {key: value for key, value in plain.items() if key not in derived}
+            values["phase"] = Phase(values["phase"])
+            values["partitions"] = tuple(
+                PartitionStatus(**{key: value for key, value in partition.items() if key not in derived})
+                for partition in values["partitions"]
+            )
+            values["problems"] = tuple(values["problems"])
+            values["bounds"] = tuple(BoundUse(**bound) for bound in values["bounds"])
+            return cls(**values)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Invalid(
+                f"This is not the status of a Floeberg daemon: {error!r}",
+                next_step="see whether daemon and command are of the same version",
+            ) from error

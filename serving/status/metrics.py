@@ -1,0 +1,125 @@
+"""Metrics for Prometheus, all named ``floeberg_…``, in a registry of their own.
+
+Counters are counted as things happen; gauges are read off the daemon's status at each scrape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+from serving.status.daemon_status import DaemonStatus, PartitionStatus
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_CYCLE_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+_PARTITION_LABELS = ("topic", "partition")
+
+
+class Metrics:
+    """The metrics of one daemon; safe to use from several threads."""
+
+    def __init__(self, status: Callable[[], DaemonStatus]) -> None:
+        self.registry = CollectorRegistry()
+        self._cycles = Counter("floeberg_cycles", "Tiering cycles, idle ones included", registry=self.registry)
+        self._commits = Counter("floeberg_commits", "Iceberg commits of tiering", registry=self.registry)
+        self._cycle_seconds = Histogram(
+            "floeberg_cycle_seconds", "Duration of tiering cycles", buckets=_CYCLE_SECONDS, registry=self.registry
+        )
+        self._errors = Counter(
+            "floeberg_errors",
+            "Errors by what is to be done: unavailable (tried again), corrupt and invalid (an operator must look),"
+            " commit_unknown (the ledger is read)",
+            ("kind",),
+            registry=self.registry,
+        )
+        for kind in ("unavailable", "corrupt", "invalid", "commit_unknown"):
+            self._errors.labels(kind)
+        self._rows = Counter(
+            "floeberg_rows",
+            "Rows committed, by how their value is kept: typed (columns alone), raw (columns and bytes), undecodable"
+            " (bytes and a reason)",
+            ("topic", "kept"),
+            registry=self.registry,
+        )
+        self._read_bytes = Counter(
+            "floeberg_log_door_bytes", "Bytes of record batches sent to the broker", registry=self.registry
+        )
+        self.registry.register(_StatusCollector(status))
+
+    def count_cycle(self, *, duration_seconds: float, commits: int) -> None:
+        self._cycles.inc()
+        self._cycle_seconds.observe(duration_seconds)
+        self._commits.inc(commits)
+
+    def count_error(self, kind: str) -> None:
+        """``kind`` is unavailable, corrupt, invalid or commit_unknown."""
+        self._errors.labels(kind).inc()
+
+    def count_rows(self, topic: str, *, typed: int, raw: int, undecodable: int) -> None:
+        for kept, count in (("typed", typed), ("raw", raw), ("undecodable", undecodable)):
+            self._rows.labels(topic, kept).inc(count)
+
+    def count_read_bytes(self, size_bytes: int) -> None:
+        self._read_bytes.inc(size_bytes)
+
+    def exposition(self) -> bytes:
+        """The text that a scrape gets (``CONTENT_TYPE``)."""
+        return generate_latest(self.registry)
+
+
+class _StatusCollector(Collector):
+    def __init__(self, status: Callable[[], DaemonStatus]) -> None:
+        self._status = status
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: the registry must not ask for the status while the daemon is being put together."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._status()
+        yield GaugeMetricFamily("floeberg_healthy", "1 while nothing needs an operator", float(status.is_healthy))
+        yield GaugeMetricFamily(
+            "floeberg_started_timestamp_seconds", "When the daemon started", status.started_ms / 1000
+        )
+        if status.last_cycle_ms is not None:
+            yield GaugeMetricFamily(
+                "floeberg_last_cycle_timestamp_seconds", "When the last cycle ended", status.last_cycle_ms / 1000
+            )
+        yield from _partition_gauges(status.partitions)
+        memory = GaugeMetricFamily("floeberg_memory_bytes", "Resident memory", labels=("process",))
+        for process, size_bytes in status.memory_bytes.items():
+            memory.add_metric((process,), size_bytes)
+        yield memory
+        used = GaugeMetricFamily("floeberg_bound_used", "What is in use of a bound", labels=("bound",))
+        limit = GaugeMetricFamily("floeberg_bound_limit", "The bound; alert before used reaches it", labels=("bound",))
+        for bound in status.bounds:
+            used.add_metric((bound.name,), bound.used)
+            limit.add_metric((bound.name,), bound.limit)
+        yield used
+        yield limit
+
+
+_PARTITION_GAUGES: tuple[tuple[str, str, Callable[[PartitionStatus], float | None]], ...] = (
+    ("floeberg_tiered_end_offset", "First offset that is not in the table", lambda one: one.tiered_end),
+    ("floeberg_stable_end_offset", "First offset that is not committed in Kafka", lambda one: one.stable_end),
+    ("floeberg_lag_records", "Stable offsets that are not in the table", lambda one: one.lag_records),
+    ("floeberg_lag_seconds", "How long the oldest of them has waited", lambda one: one.lag_ms / 1000),
+    ("floeberg_spool_bytes", "Segments held by hard links until they are committed", lambda one: one.spool_bytes),
+    ("floeberg_at_risk_bytes", "Ready segments that the spool has no room for", lambda one: one.at_risk_bytes),
+    ("floeberg_local_log_bytes", "Segments in the broker's log directory", lambda one: one.local_log_bytes),
+    ("floeberg_partition_stopped", "1 when an operator must look", lambda one: float(one.problem is not None)),
+)
+
+
+def _partition_gauges(partitions: tuple[PartitionStatus, ...]) -> Iterator[Metric]:
+    for name, documentation, value_of in _PARTITION_GAUGES:
+        gauge = GaugeMetricFamily(name, documentation, labels=_PARTITION_LABELS)
+        for partition in partitions:
+            value = value_of(partition)
+            if value is not None:
+                gauge.add_metric((partition.topic, str(partition.partition)), value)
+        yield gauge

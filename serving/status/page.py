@@ -1,0 +1,137 @@
+"""The status page: one HTML document, no script, that loads itself again every few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus
+
+REFRESH_SECONDS = 5
+_NEAR_BOUND_SHARE = 0.8
+
+_STYLE = """
+:root { color-scheme: light dark; --soft: #8884; --bad: #c0392b; --good: #27804a; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--soft); vertical-align: top; }
+th { font-weight: 600; } .text { text-align: left; } .soft { opacity: .65; }
+.bad { color: var(--bad); } .good { color: var(--good); } nav a { margin-right: 1rem; }
+"""
+
+
+def status_page(status: DaemonStatus) -> str:
+    """The page as HTML text. Everything that comes from outside (topic names, messages) is escaped."""
+    mood = '<span class="good">healthy</span>' if status.is_healthy else '<span class="bad">needs a look</span>'
+    uptime = duration_text(status.now_ms - status.started_ms)
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Floeberg</title>",
+        f"<meta http-equiv='refresh' content='{REFRESH_SECONDS}'>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+        f"<style>{_STYLE}</style></head><body>",
+        f"<h1>Floeberg <span class='soft'>{escape(status.version)}</span></h1>",
+        f"<p>{escape(status.phase)} for {uptime}, {mood}. {status.cycle_count} cycles, {status.commit_count} commits.",
+        f"<span class='soft'>Cluster {escape(status.cluster_id or 'not known yet')}.</span></p>",
+        "<nav><a href='metrics'>metrics</a><a href='status'>status as JSON</a>",
+        "<a href='v1/namespaces'>catalog</a></nav>",
+        _problems(status),
+        "<h2>Partitions</h2>",
+        _partitions(status.partitions),
+        "<h2>Bounds</h2>",
+        _bounds(status.bounds),
+        "</body></html>",
+    ]
+    return "\n".join(parts)
+
+
+def _problems(status: DaemonStatus) -> str:
+    found = [escape(problem) for problem in status.problems]
+    if not found:
+        return ""
+    return "<h2>Problems</h2><ul class='bad'>" + "".join(f"<li>{problem}</li>" for problem in found) + "</ul>"
+
+
+def _partitions(partitions: Sequence[PartitionStatus]) -> str:
+    if not partitions:
+        return "<p class='soft'>No topic matches the settings, or none has been seen yet.</p>"
+    head = ("Topic", "Partition", "Mode", "In the table", "Lag", "Local log", "Spool", "Raw", "Undecodable", "State")
+    return _table(head, (_partition_row(partition) for partition in partitions), text_columns={0, 2, 9})
+
+
+def _partition_row(partition: PartitionStatus) -> tuple[str, ...]:
+    stored = "nothing yet"
+    if partition.tiered_end is not None:
+        stored = f"{partition.tiered_start or 0:,} to {partition.tiered_end:,}"
+    lag = f"{partition.lag_records:,}"
+    if partition.lag_ms:
+        lag += f" <span class='soft'>({duration_text(partition.lag_ms)})</span>"
+    state = f"<span class='soft'>{escape(partition.waiting or '')}</span>"
+    if partition.at_risk_bytes:
+        state = f"<span class='bad'>{size_text(partition.at_risk_bytes)} at risk: the spool is full</span>"
+    if partition.problem:
+        state = f"<span class='bad'>{escape(partition.problem)}</span>"
+    return (
+        escape(partition.topic),
+        str(partition.partition),
+        "native" if partition.native else "watch",
+        stored,
+        lag,
+        size_text(partition.local_log_bytes),
+        size_text(partition.spool_bytes),
+        f"{partition.raw_rows:,}",
+        f"{partition.undecodable_rows:,}",
+        state,
+    )
+
+
+def _bounds(bounds: Sequence[BoundUse]) -> str:
+    if not bounds:
+        return "<p class='soft'>None reported yet.</p>"
+    rows = (
+        (
+            escape(bound.name),
+            _amount(bound.name, bound.used),
+            _amount(bound.name, bound.limit),
+            f"<span class='{'bad' if bound.share >= _NEAR_BOUND_SHARE else 'soft'}'>{bound.share:.0%}</span>",
+        )
+        for bound in bounds
+    )
+    return _table(("Bound", "Used", "Limit", "Share"), rows, text_columns={0})
+
+
+def _amount(name: str, value: int) -> str:
+    return size_text(value) if name.endswith("bytes") else f"{value:,}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: set[int]) -> str:
+    """Cells are HTML already; columns are numbers unless listed."""
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        marked = (
+            f"<{tag}{' class=text' if index in text_columns else ''}>{cell}</{tag}>" for index, cell in enumerate(cells)
+        )
+        return f"<tr>{''.join(marked)}</tr>"
+
+    return f"<table>{line('th', head)}{''.join(line('td', row) for row in rows)}</table>"
+
+
+def size_text(size_bytes: float) -> str:
+    """Bytes for a person: ``1.5 MiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size_bytes < 1024:
+            return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.1f} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f} TiB"
+
+
+def duration_text(duration_ms: int) -> str:
+    """A duration for a person, two units at most: ``3 min 20 s``."""
+    seconds = max(0, duration_ms) // 1000
+    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    parts: list[tuple[int, str]] = []
+    for name, length in units:
+        count, seconds = divmod(seconds, length)
+        if count or parts:
+            parts.append((count, name))
+    return " ".join(f"{count} {name}" for count, name in parts[:2] if count) or "0 s"

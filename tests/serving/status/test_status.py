@@ -1,0 +1,114 @@
+"""Health, metrics and the page of a daemon in several states."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from engine.errors import Invalid
+from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase
+from serving.status.metrics import Metrics
+from serving.status.page import duration_text, size_text
+from serving.status.routes import STUCK_AFTER_MS, status_routes
+
+ORDERS = PartitionStatus(
+    topic="orders", partition=2, tiered_start=0, tiered_end=700, stable_end=1000, lag_ms=4000, rows=700, raw_rows=3
+)
+RUNNING = DaemonStatus(
+    version="1.0",
+    phase=Phase.RUNNING,
+    started_ms=1_000_000,
+    now_ms=1_060_000,
+    last_cycle_ms=1_059_000,
+    cycle_count=5,
+    partitions=(ORDERS,),
+    bounds=(BoundUse(name="spool_bytes", used=90, limit=100),),
+    memory_bytes={"daemon": 1024},
+)
+
+
+def client_of(status: DaemonStatus) -> TestClient:
+    return TestClient(Starlette(routes=status_routes(lambda: status, Metrics(lambda: status))))
+
+
+def samples_of(text: str) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name, *(sample.labels[label] for label in sorted(sample.labels))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_running_daemon_is_alive_and_ready() -> None:
+    client = client_of(RUNNING)
+    assert [client.get(path).status_code for path in ("/healthz", "/readyz")] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (replace(RUNNING, phase=Phase.STARTING), "starting"),
+        (replace(RUNNING, last_cycle_ms=None), "first tiering cycle"),
+        (replace(RUNNING, problems=("the broker is away",)), "the broker is away"),
+    ],
+)
+def test_daemon_that_does_not_work_yet_is_alive_but_not_ready(status: DaemonStatus, reason: str) -> None:
+    client = client_of(status)
+    answer = client.get("/readyz")
+    assert (answer.status_code, client.get("/healthz").status_code) == (503, 200)
+    assert reason in answer.text
+
+
+def test_daemon_whose_cycle_hangs_is_not_alive() -> None:
+    hung = replace(RUNNING, now_ms=RUNNING.started_ms + 2 * STUCK_AFTER_MS)
+    assert client_of(hung).get("/healthz").status_code == 503
+    assert client_of(replace(hung, phase=Phase.STOPPING)).get("/healthz").status_code == 200
+
+
+def test_scrape_has_the_partitions_gauges_and_what_was_counted() -> None:
+    metrics = Metrics(lambda: RUNNING)
+    metrics.count_cycle(duration_seconds=0.02, commits=1)
+    metrics.count_rows("orders", typed=690, raw=7, undecodable=3)
+    metrics.count_error("unavailable")
+    samples = samples_of(metrics.exposition().decode())
+    assert samples["floeberg_lag_records", "2", "orders"] == 300
+    assert samples["floeberg_lag_seconds", "2", "orders"] == 4
+    assert samples["floeberg_rows_total", "undecodable", "orders"] == 3
+    assert samples["floeberg_commits_total",] == 1
+    assert samples["floeberg_errors_total", "unavailable"] == 1
+    assert samples["floeberg_errors_total", "corrupt"] == 0
+    assert samples["floeberg_bound_used", "spool_bytes"] == 90
+    assert samples["floeberg_bound_limit", "spool_bytes"] == 100
+    assert samples["floeberg_memory_bytes", "daemon"] == 1024
+
+
+def test_page_escapes_what_comes_from_outside_and_shows_the_trouble() -> None:
+    evil = replace(ORDERS, topic="<script>", problem="bad & worse")
+    page = client_of(replace(RUNNING, partitions=(evil,), problems=("a < b",))).get("/").text
+    assert "<script>" not in page
+    assert "bad &amp; worse" in page
+    assert "a &lt; b" in page
+    assert "needs a look" in page
+    assert "healthy" in client_of(RUNNING).get("/").text
+
+
+def test_status_survives_the_way_through_json() -> None:
+    body = client_of(RUNNING).get("/status").text
+    assert DaemonStatus.from_dict(json.loads(body)) == RUNNING
+    assert json.loads(body)["partitions"][0]["lag_records"] == 300
+
+
+@pytest.mark.parametrize("plain", [{}, {"phase": "resting"}, {"phase": "running", "partitions": 3}])
+def test_json_that_is_no_status_is_invalid(plain: dict[str, object]) -> None:
+    with pytest.raises(Invalid, match="not the status"):
+        DaemonStatus.from_dict(plain)
+
+
+def test_sizes_and_durations_read_well() -> None:
+    assert [size_text(size) for size in (0, 1536, 5 << 30)] == ["0 B", "1.5 KiB", "5.0 GiB"]
+    assert [duration_text(ms) for ms in (0, 59_999, 200_000, 90_000_000)] == ["0 s", "59 s", "3 min 20 s", "1 d 1 h"]
