@@ -39,19 +39,20 @@ final class RecordStream extends InputStream {
     private final long from;
     private final long stop;
     private final Windows windows;
+    private final int firstWindowBytes;
     private final LongConsumer onHangUp;
     private final byte[] header = new byte[HEADER_BYTES];
     private final CRC32C crc = new CRC32C();
 
     private InputStream window;
     private boolean windowHadBatches;
-    private int windowBytes;
     private long next;
     private boolean first = true;
     private int headerServed = HEADER_BYTES;
     private int bodyLeft;
     private long served;
     private boolean closed;
+    private KafkaStorageException failure;
 
     /**
      * @param from the first batch covers this offset
@@ -63,7 +64,7 @@ final class RecordStream extends InputStream {
         this.range = range;
         this.from = from;
         this.stop = Math.min(stop, range.end);
-        this.windowBytes = Math.max(MIN_WINDOW_BYTES, Math.min(MAX_WINDOW_BYTES, windowBytes));
+        this.firstWindowBytes = Math.max(MIN_WINDOW_BYTES, Math.min(MAX_WINDOW_BYTES, windowBytes));
         this.windows = windows;
         this.onHangUp = onHangUp;
         this.next = from;
@@ -71,7 +72,7 @@ final class RecordStream extends InputStream {
 
     /** Opens the first window, so that a daemon that is away is noticed before the broker reads. */
     RecordStream opened() throws IOException {
-        window = windows.open(next, windowBytes);
+        window = windows.open(next, firstWindowBytes);
         return this;
     }
 
@@ -85,6 +86,8 @@ final class RecordStream extends InputStream {
     public int read(byte[] target, int at, int length) {
         if (length == 0)
             return 0;
+        if (failure != null)
+            throw failure;
         try {
             if (headerServed == HEADER_BYTES && bodyLeft == 0 && !nextBatch())
                 return -1;
@@ -92,7 +95,9 @@ final class RecordStream extends InputStream {
             served += count;
             return count;
         } catch (IOException e) {
-            throw new KafkaStorageException("Records of " + range + " from offset " + from + " broke off at offset " + next + ": " + e.getMessage(), e);
+            String where = "Records of " + range + " from offset " + from + " broke off at offset " + next;
+            failure = new KafkaStorageException(where + ": " + e.getMessage(), e);
+            throw failure;
         }
     }
 
@@ -137,19 +142,23 @@ final class RecordStream extends InputStream {
         if (next >= stop)
             return false;
         int count = window.readNBytes(header, 0, HEADER_BYTES);
-        if (count == 0) {
-            if (!windowHadBatches)
-                throw new IOException("the answer had no batch");
-            window.close();
-            windowBytes = (int) Math.min(MAX_WINDOW_BYTES, Math.max(MIN_WINDOW_BYTES, served));
-            windowHadBatches = false;
-            window = windows.open(next, windowBytes);
+        if (count == 0 && windowHadBatches) {
+            openNextWindow();
             count = window.readNBytes(header, 0, HEADER_BYTES);
         }
+        if (count == 0)
+            throw new IOException("the answer had no batch");
         if (count < HEADER_BYTES)
             throw new IOException("the answer ended within a batch's header, after " + count + " bytes");
         takeHeader(ByteBuffer.wrap(header));
         return true;
+    }
+
+    private void openNextWindow() throws IOException {
+        window.close();
+        windowHadBatches = false;
+        // As much again as was read so far: a broker that reads on likely takes a multiple.
+        window = windows.open(next, (int) Math.min(MAX_WINDOW_BYTES, Math.max(MIN_WINDOW_BYTES, served)));
     }
 
     private void takeHeader(ByteBuffer batch) throws IOException {

@@ -1,0 +1,69 @@
+"""The plugin's Java tests (plugin/test), compiled and run with the JDK against Kafka's own jars, and its jar."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from floeberg.jdk import java_command
+from floeberg.maven_jars import KAFKA_BROKER, KAFKA_STORAGE_API, class_path, resolve_jars
+
+PLUGIN = Path(__file__).resolve().parents[2] / "plugin"
+TEST_SOURCES = sorted((PLUGIN / "test").rglob("*.java"))
+TESTS = re.compile(r"@Test\s+void (\w+)\(")
+JAVA_TESTS = [(path.stem, name) for path in TEST_SOURCES for name in TESTS.findall(path.read_text())]
+
+
+@pytest.fixture(scope="session")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plugin") / "floeberg-plugin.jar"
+    build(path)
+    return path
+
+
+def build(jar: Path) -> None:
+    subprocess.run([sys.executable, PLUGIN / "build.py", "--jar", jar], check=True, timeout=120)
+
+
+@pytest.fixture(scope="session")
+def outcomes(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each Java test came to: empty, or the stack of its failure. One JVM runs all of them."""
+    classes = tmp_path_factory.mktemp("plugin-tests")
+    javac = Path(java_command()).resolve().with_name("javac")
+    compile_path = class_path((jar, *resolve_jars(KAFKA_STORAGE_API)))
+    subprocess.run(
+        [javac, "--release", "11", "-encoding", "UTF-8", "-cp", compile_path, "-d", classes, *TEST_SOURCES],
+        check=True,
+        timeout=120,
+    )
+    run_path = class_path((classes, jar, *resolve_jars(KAFKA_BROKER)))
+    test_classes = sorted({f"io.floeberg.kafka.{stem}" for stem, _ in JAVA_TESTS})
+    command = [java_command(), "-XX:TieredStopAtLevel=1", "-cp", run_path, "io.floeberg.kafka.TestRunner"]
+    done = subprocess.run([*command, *test_classes], capture_output=True, text=True, check=True, timeout=180)
+    told = [line.split(" ", 2) for line in done.stdout.splitlines()]
+    return {words[1]: " ".join(words[2:]) for words in told if words[0] in {"ok", "failed"}}
+
+
+@pytest.mark.parametrize(("test_class", "test"), JAVA_TESTS, ids=lambda value: value)
+def test_java(outcomes: dict[str, str], test_class: str, test: str) -> None:
+    assert test in outcomes, f"{test_class}.{test} did not run"
+    assert not outcomes[test], outcomes[test].replace(" | ", "\n")
+
+
+def test_jar_of_the_same_sources_is_the_same_bytes(jar: Path, tmp_path: Path) -> None:
+    build(tmp_path / "again.jar")
+    assert (tmp_path / "again.jar").read_bytes() == jar.read_bytes()
+
+
+def test_jar_holds_only_the_plugins_classes_and_runs_on_java_11(jar: Path) -> None:
+    with zipfile.ZipFile(jar) as archive:
+        names = [name for name in archive.namelist() if name != "META-INF/MANIFEST.MF"]
+        assert names
+        assert all(name.startswith("io/floeberg/kafka/") and name.endswith(".class") for name in names)
+        # A class file's major version is its 7th and 8th byte; 55 is Java 11 (JVM specification, 4.1).
+        assert {archive.read(name)[6:8] for name in names} == {(55).to_bytes(2, "big")}
