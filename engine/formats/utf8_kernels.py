@@ -13,7 +13,7 @@ _IS_UTF8 = types.boolean(read_only(types.uint8), types.int64, types.int64)
 _FIND = types.int64(read_only(types.uint8), strided(types.int64), strided(types.int32), writable(types.uint8))
 
 
-@njit(_IS_UTF8, nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(_IS_UTF8, nogil=True, cache=True)
 def is_utf8(data, start, end):  # type: ignore[no-untyped-def]
     """Whether ``data[start:end]`` is UTF-8: no surrogate, no overlong form, nothing over U+10FFFF."""
     if start < 0 or end > data.shape[0]:
@@ -51,7 +51,7 @@ def is_utf8(data, start, end):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(_FIND, nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(_FIND, nogil=True, cache=True)
 def _find_invalid(data, start, length, invalid):  # type: ignore[no-untyped-def]
     count = np.int64(0)
     for row in range(start.shape[0]):

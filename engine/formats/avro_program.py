@@ -1,0 +1,276 @@
+"""Compiles an Avro schema against a table's value columns into the flat program that the kernels run both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.errors import Invalid
+from engine.formats import avro_operations as op
+from engine.formats.avro_mapping import (
+    FieldNode,
+    Kind,
+    Leaf,
+    ListNode,
+    MapNode,
+    Node,
+    Nothing,
+    Opaque,
+    RecordNode,
+    UnionNode,
+    arrow_type,
+    map_schema,
+    opaque,
+)
+from engine.formats.avro_schema import AvroType, parse_schema
+from engine.formats.avro_skip import SkipTable
+
+# Bytes an entry of the values takes; strings and lists have 32-bit offsets.
+_WIDTH = {
+    Kind.LONG: 8,
+    Kind.INT: 4,
+    Kind.DOUBLE: 8,
+    Kind.FLOAT: 4,
+    Kind.BOOLEAN: 1,
+    Kind.STRING: 4,
+    Kind.BYTES: 4,
+    Kind.ENUM: 4,
+    Kind.TIMESTAMP_MILLIS: 8,
+    Kind.TIME_MILLIS: 8,
+    Kind.TIME_MICROS: 8,
+    Kind.DECIMAL_BYTES: 16,
+    Kind.DECIMAL_FIXED: 16,
+    Kind.UUID_TEXT: 16,
+}
+_OFFSETS_WIDTH = 4
+_STRINGS = frozenset({Kind.STRING, Kind.BYTES, Kind.ENUM})
+# These can meet a value that the column can't hold, which is then null although the schema has no null.
+_MAY_FAIL = frozenset(
+    {
+        Kind.BOOLEAN,
+        Kind.STRING,
+        Kind.TIMESTAMP_MILLIS,
+        Kind.TIME_MILLIS,
+        Kind.TIME_MICROS,
+        Kind.DECIMAL_BYTES,
+        Kind.DECIMAL_FIXED,
+        Kind.UUID_TEXT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where one column, or one part of it, is found.
+
+    ``step`` is the operation that holds its values or offsets, -1 for a struct; ``union`` the operation of the union
+    around it, -1 for none; ``valid`` the operation that owns its validity bytes, -1 where only its parent can be null;
+    ``children`` follow the table's order, None for what the schema lacks.
+    """
+
+    type: pa.DataType
+    level: int
+    step: int
+    union: int
+    valid: int
+    children: tuple[Layout | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """``rows`` int64[m, ROW_WIDTH]; per operation: ``paths`` for messages, ``whys`` of those without a column,
+    ``level`` it lies on, ``width`` in bytes of an entry's values (0: none), and whether it has its own validity bytes
+    or string data. ``layouts`` are the table's columns, None for those the schema lacks.
+    """
+
+    rows: NDArray[np.int64]
+    paths: tuple[str, ...]
+    whys: Mapping[int, str]
+    level: NDArray[np.int64]
+    width: NDArray[np.int64]
+    has_valid: NDArray[np.bool_]
+    has_data: NDArray[np.bool_]
+    level_count: int
+    list_depth: int
+    skips: NDArray[np.int64]
+    skip_children: NDArray[np.int64]
+    pool: NDArray[np.uint8]
+    pool_start: NDArray[np.int32]
+    symbols: Mapping[int, tuple[str, ...]]
+    layouts: tuple[Layout | None, ...]
+
+
+def compile_program(schema_text: str, fields: Sequence[pa.Field]) -> Program:
+    """Raises Invalid when the text is no schema, or when a field's type is not its column's (naming both)."""
+    compiler = _Compiler()
+    compiler.record(map_schema(parse_schema(schema_text)), {field.name: field.type for field in fields}, "", 0)
+    compiler.add(op.END, "", 0)
+    return compiler.finish(fields)
+
+
+_Made: TypeAlias = Mapping[str, Layout]
+
+
+class _Compiler:
+    def __init__(self) -> None:
+        self.rows: list[list[int]] = []
+        self.paths: list[str] = []
+        self.whys: dict[int, str] = {}
+        self.level: list[int] = []
+        self.width: list[int] = []
+        self.has_valid: list[bool] = []
+        self.has_data: list[bool] = []
+        self.level_count = 1
+        self.depth = 0
+        self.deepest = 0
+        self.skips = SkipTable()
+        self.symbols: dict[int, tuple[str, ...]] = {}
+        self.pool: list[bytes] = []
+        self.columns: _Made = {}
+
+    def add(self, operation: int, path: str, level: int, *, width: int = 0, valid: int = -1, data: bool = False) -> int:
+        """A new row; ``valid`` -1 for no validity bytes, its own step for own ones, another's to share them."""
+        step = len(self.rows)
+        row = [0] * op.ROW_WIDTH
+        row[op.OPERATION], row[op.VALID], row[op.SLOT] = operation, valid, step
+        self.rows.append(row)
+        self.paths.append(path)
+        self.level.append(level)
+        self.width.append(width)
+        self.has_valid.append(valid == step)
+        self.has_data.append(data)
+        return step
+
+    def record(self, node: RecordNode, columns: Mapping[str, pa.DataType], path: str, level: int) -> _Made:
+        made = {}
+        for field in node.fields:
+            inner_path = f"{path}.{field.name}" if path else field.name
+            layout = self._field(field, columns.get(field.name), inner_path, level)
+            if layout is not None:
+                made[field.name] = layout
+        if not path:
+            self.columns = made
+        return made
+
+    def _field(self, field: FieldNode, column: pa.DataType | None, path: str, level: int) -> Layout | None:
+        wanted = arrow_type(field.node)
+        if wanted is not None and column is None:
+            self.value(opaque(field.avro, "the table has no column for it"), None, path, level, -1)
+            return None
+        return self.value(field.node, column, path, level, -1)
+
+    def value(self, node: Node, column: pa.DataType | None, path: str, level: int, union: int) -> Layout | None:
+        if isinstance(node, Nothing):
+            return None
+        if isinstance(node, Opaque):
+            self._opaque(node.avro, node.constant, node.why, path, level)
+            return None
+        if isinstance(node, RecordNode):
+            return self._struct(node, column, path, level, union)
+        if isinstance(node, UnionNode):
+            return self._union(node, column, path, level)
+        assert column is not None, "a type with a column is compiled with one"
+        if isinstance(node, Leaf):
+            return self._leaf(node, column, path, level, union)
+        return self._list(node, column, path, level, union)
+
+    def _opaque(self, avro: AvroType, constant: int, why: str, path: str, level: int) -> None:
+        step = self.add(op.OPAQUE, path, level)
+        self.rows[step][op.PARAMETER] = constant
+        self.rows[step][op.TARGET] = self.skips.add(avro)
+        self.whys[step] = why
+
+    def _struct(self, node: RecordNode, column: pa.DataType | None, path: str, level: int, union: int) -> Layout | None:
+        if column is None:
+            self.record(node, {}, path, level)
+            return None
+        if not pa.types.is_struct(column):
+            raise _conflict(path, node, column)
+        made = self.record(node, {child.name: child.type for child in column}, path, level)
+        children = tuple(made.get(child.name) for child in column)
+        return Layout(type=column, level=level, step=-1, union=union, valid=union, children=children)
+
+    def _union(self, node: UnionNode, column: pa.DataType | None, path: str, level: int) -> Layout | None:
+        nullable = node.null_index >= 0
+        step = self.add(op.UNION, path, level, valid=len(self.rows) if nullable else -1)
+        self.rows[step][op.PARAMETER] = node.null_index
+        layout = self.value(node.inner, column, path, level, step if nullable else -1)
+        self.rows[step][op.TARGET] = len(self.rows)
+        return layout
+
+    def _leaf(self, node: Leaf, column: pa.DataType, path: str, level: int, union: int) -> Layout:
+        if node.type != column:
+            raise _conflict(path, node, column)
+        valid = union
+        if valid < 0 and node.kind in _MAY_FAIL:
+            valid = len(self.rows)
+        width = node.size if node.kind is Kind.FIXED else _WIDTH[node.kind]
+        step = self.add(node.kind, path, level, width=width, valid=valid, data=node.kind in _STRINGS)
+        row = self.rows[step]
+        row[op.TARGET] = node.precision
+        # Fixed-width leaves carry their width, so that one comparison guards them all.
+        row[op.PARAMETER] = node.size if node.kind is Kind.DECIMAL_FIXED else 0 if node.kind in _STRINGS else width
+        if node.kind is Kind.ENUM:
+            row[op.PARAMETER], row[op.TARGET] = len(node.symbols), len(self.pool)
+            self.pool.extend(symbol.encode() for symbol in node.symbols)
+            self.symbols[step] = node.symbols
+        return Layout(type=column, level=level, step=step, union=union, valid=valid)
+
+    def _list(self, node: ListNode | MapNode, column: pa.DataType, path: str, level: int, union: int) -> Layout:
+        is_map = isinstance(node, MapNode)
+        fits = pa.types.is_map(column) and column.key_type == pa.string() if is_map else pa.types.is_list(column)
+        if not fits:
+            raise _conflict(path, node, column)
+        step = self.add(op.ARRAY, path, level, width=_OFFSETS_WIDTH, valid=union)
+        inner_level = self.level_count
+        self.level_count += 1
+        self.depth += 1
+        self.deepest = max(self.deepest, self.depth)
+        first = len(self.rows)
+        children: list[Layout | None] = []
+        if isinstance(node, MapNode):
+            children.append(self._key(column.key_type, f"{path}{{key}}", inner_level))
+            children.append(self.value(node.values, column.item_type, f"{path}{{}}", inner_level, -1))
+        else:
+            children.append(self.value(node.items, column.value_type, f"{path}[]", inner_level, -1))
+        self.depth -= 1
+        last = self.add(op.ARRAY_END, path, level, valid=-1)
+        self.rows[step][op.TARGET], self.rows[step][op.LEVEL] = last + 1, inner_level
+        self.rows[last][op.TARGET], self.rows[last][op.LEVEL] = first, inner_level
+        self.rows[last][op.SLOT] = step
+        return Layout(type=column, level=level, step=step, union=union, valid=union, children=tuple(children))
+
+    def _key(self, column: pa.DataType, path: str, level: int) -> Layout:
+        step = self.add(op.STRING, path, level, width=_WIDTH[Kind.STRING], data=True)
+        self.rows[step][op.PARAMETER] = op.MAP_KEY
+        return Layout(type=column, level=level, step=step, union=-1, valid=-1)
+
+    def finish(self, fields: Sequence[pa.Field]) -> Program:
+        lengths = np.array([0, *map(len, self.pool)], np.int64)
+        skips, skip_children = self.skips.tables()
+        return Program(
+            rows=np.array(self.rows, np.int64),
+            paths=tuple(self.paths),
+            whys=self.whys,
+            level=np.array(self.level, np.int64),
+            width=np.array(self.width, np.int64),
+            has_valid=np.array(self.has_valid, np.bool_),
+            has_data=np.array(self.has_data, np.bool_),
+            level_count=self.level_count,
+            list_depth=self.deepest,
+            skips=skips,
+            skip_children=skip_children,
+            pool=np.frombuffer(b"".join(self.pool) or b"\0", np.uint8),
+            pool_start=np.cumsum(lengths).astype(np.int32),
+            symbols=self.symbols,
+            layouts=tuple(self.columns.get(field.name) for field in fields),
+        )
+
+
+def _conflict(path: str, node: Node, column: pa.DataType) -> Invalid:
+    return Invalid(f"field {path}: the schema has {arrow_type(node)}, the table has {column}")
