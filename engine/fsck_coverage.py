@@ -29,12 +29,17 @@ class FileCoverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCoverage:
-    """All that one partition's coverage is judged by: its ledger line, its skipped offsets and its files."""
+    """All that one partition's coverage is judged by.
+
+    ``skipped`` offsets Kafka deleted before they could be stored, ``empty`` ranges that hold no record: both are
+    covered without a file.
+    """
 
     topic: str
     partition: int
     ledger: LedgerEntry | None
     skipped: tuple[OffsetRange, ...]
+    empty: tuple[OffsetRange, ...]
     files: tuple[FileCoverage, ...]
 
     def finding(
@@ -68,11 +73,7 @@ def combined_digest(files: Iterable[FileCoverage]) -> RangeDigest | None:
 
 
 def check_coverage(coverage: PartitionCoverage) -> list[Finding]:
-    """Findings of overlap, of gaps, and of a ledger that disagrees with the files.
-
-    A range that held no record has no file, so a hole alone is no loss: it is one when the ledger's digest, which
-    counts every record ever stored, is not that of the files.
-    """
+    """Findings of overlap, of gaps, and of a ledger that disagrees with the files."""
     ledger = coverage.ledger
     if ledger is None:
         message = "a file of a partition that has no ledger"
@@ -85,11 +86,14 @@ def check_coverage(coverage: PartitionCoverage) -> list[Finding]:
     digest = combined_digest(once)
     counted = sum(file.record_count for file in once) if digest is None else digest.record_count
     differs = counted != ledger.digest.record_count or digest not in {None, ledger.digest}
-    holes = _holes(ledger.range, [*(file.range for file in coverage.files), *coverage.skipped])
+    holes = _holes(ledger.range, [*(file.range for file in coverage.files), *coverage.skipped, *coverage.empty])
     if holes and differs:
         missing = ledger.digest.record_count - counted
         message = f"no file holds offsets that the ledger counts; the partition misses {missing} records in all"
         findings += [coverage.finding(Damage.LOST_RANGE, message, _RESTORE, range=hole) for hole in holes]
+    elif holes:
+        message = "offsets are in no file and recorded neither as empty nor as skipped, though no record is missing"
+        findings += [coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, range=hole) for hole in holes]
     elif differs and not findings:
         found = f"the digest {digest.to_text()}" if digest is not None else f"{counted} records"
         message = f"the files hold {found}, the ledger says {ledger.digest.to_text()}"
@@ -107,9 +111,9 @@ def _overlaps(coverage: PartitionCoverage) -> list[Finding]:
             findings.append(coverage.finding(Damage.DUPLICATED_RANGE, message, step, range=both, file=file.path))
         if reached is None or file.range.end > reached.range.end:
             reached = file
-        for skipped in coverage.skipped:
-            if both := skipped.intersection(file.range):
-                message = "offsets are recorded as skipped and a file holds them"
+        for fileless in (*coverage.skipped, *coverage.empty):
+            if both := fileless.intersection(file.range):
+                message = "offsets are recorded as skipped or empty and a file holds them"
                 findings.append(coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, range=both, file=file.path))
     return findings
 

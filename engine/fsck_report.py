@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from engine.errors import FloebergError
 from engine.offset_range import OffsetRange
 
 
@@ -22,6 +21,12 @@ class Damage(StrEnum):
     """The file can't be read, or its rows are not those it was written with."""
     SWAPPED_FILE = "swapped_file"
     """The file is whole but holds the rows of another range, partition or topic than its name says."""
+    FOREIGN_FILE = "foreign_file"
+    """A file of the table that this program did not write: it says neither in its name nor in its footer what it is."""
+    DAMAGED_METADATA = "damaged_metadata"
+    """A metadata file, manifest list or manifest of the table can't be read: no reader can list its files."""
+    DELETE_FILES = "delete_files"
+    """A SQL engine deleted rows: reads by offset would still see them."""
     WRONG_COUNT = "wrong_count"
     """The manifest or the footer counts other rows than the file has."""
     MISPLACED_ROWS = "misplaced_rows"
@@ -144,18 +149,6 @@ class FsckReport:
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
-
-
-def finding_of_error(error: FloebergError, *, damage: Damage, topic: str, partition: int, file: str) -> Finding:
-    """A finding that says what an error says, with the coordinates of the check that met it."""
-    return Finding(
-        damage=damage,
-        message=error.problem,
-        next_step=error.next_step or "restore the file from a copy or the topic's log",
-        topic=topic,
-        partition=partition,
-        file=file,
-    )
 
 
 def _pair(offsets: OffsetRange | None) -> list[int] | None:

@@ -26,7 +26,12 @@ def unreadable(of: FileCoverage) -> FileCoverage:
 
 
 def coverage(
-    stored: list[FileCoverage], found: list[FileCoverage], *, skipped: tuple[OffsetRange, ...] = (), end: int = 30
+    stored: list[FileCoverage],
+    found: list[FileCoverage],
+    *,
+    skipped: tuple[OffsetRange, ...] = (),
+    empty: tuple[OffsetRange, ...] = (),
+    end: int = 30,
 ) -> PartitionCoverage:
     """``stored`` is what the ledger was written from, ``found`` what the table names now."""
     digest = EMPTY_DIGEST
@@ -34,7 +39,9 @@ def coverage(
         assert item.digest is not None
         digest = digest.then(item.digest)
     ledger = LedgerEntry(start=0, end=end, epoch=1, digest=digest, log_start=0)
-    return PartitionCoverage(topic="orders", partition=2, ledger=ledger, skipped=skipped, files=tuple(found))
+    return PartitionCoverage(
+        topic="orders", partition=2, ledger=ledger, skipped=skipped, empty=empty, files=tuple(found)
+    )
 
 
 THREE = [file(0, 10), file(10, 20), file(20, 30)]
@@ -67,10 +74,17 @@ THREE = [file(0, 10), file(10, 20), file(20, 30)]
             [(Damage.LEDGER_MISMATCH, 0, 30)],
             id="other_digest",
         ),
-        pytest.param(coverage([THREE[0], THREE[2]], [THREE[0], THREE[2]]), [], id="range_without_records_has_no_file"),
         pytest.param(
-            coverage([THREE[0], THREE[2]], [THREE[0], unreadable(THREE[2])]), [], id="unreadable_file_is_no_lost_range"
+            coverage([THREE[0], THREE[2]], [THREE[0], THREE[2]], empty=(offsets(10, 20),)),
+            [],
+            id="range_without_records",
         ),
+        pytest.param(
+            coverage([THREE[0], THREE[2]], [THREE[0], THREE[2]]),
+            [(Damage.LEDGER_MISMATCH, 10, 20)],
+            id="unrecorded_range_without_records",
+        ),
+        pytest.param(coverage(THREE, [*THREE[:2], unreadable(THREE[2])]), [], id="unreadable_file_is_no_lost_range"),
         pytest.param(
             coverage([THREE[0], THREE[2]], [THREE[0], THREE[2]], skipped=(offsets(10, 20),)), [], id="skipped_offsets"
         ),
@@ -90,7 +104,7 @@ def test_coverage_and_what_is_wrong_with_it(case: PartitionCoverage, expected: l
 
 
 def test_files_without_a_ledger_are_named() -> None:
-    case = PartitionCoverage(topic="orders", partition=2, ledger=None, skipped=(), files=(THREE[0],))
+    case = PartitionCoverage(topic="orders", partition=2, ledger=None, skipped=(), empty=(), files=(THREE[0],))
     (finding,) = check_coverage(case)
     assert finding.damage is Damage.LEDGER_MISMATCH
     assert finding.file == THREE[0].path

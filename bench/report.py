@@ -1,0 +1,76 @@
+"""The results: a table for a person, ``build/bench.json`` for a program, ``docs/BENCHMARKS.md`` for a reader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.machine import Machine
+from bench.measurement import Measurement
+
+_INTRODUCTION = """\
+# Benchmarks
+Written by `make bench`; run it again rather than edit this page. CPU is user and system time of whole process trees (JVM, Python
+workers, ended children). A MiB is of value bytes as the producer sent them, a MB/s of replay is of uncompressed Kafka batches.
+The ratios compare what was measured in the same run, one after the other; the figure that stands for a row is the median.
+"""
+
+_NOTES = """
+## What is compared with what
+- **Tiering** is the whole job as the daemon runs it: plan, Spark tasks that read zstd segments and write Parquet, Spark tasks that read
+  the files back and compare digests, commit. The first round of a session pays for class loading and kernels from the cache; the rounds
+  after it are measured.
+- **Structured Streaming** reads the same topic with Spark's Kafka source, decodes with `from_avro` and writes with Iceberg's own writer
+  (`availableNow`, zstd, a fresh table a round), in the same `local[2]`; its first round is left out too. It verifies nothing.
+- **pyarrow alone** writes the Arrow rows that tiering made, from memory, with pyarrow's defaults and zstd: no source to read, nothing to verify.
+- **Replay in process** rebuilds record batches from the warehouse, single-threaded CPU, uncompressed. **By a consumer**: confluent-kafka
+  with `max.partition.fetch.bytes` of 8 MiB reads the same records through the same broker, once from local segments and once from the table.
+- **A cold fetch** has no footer, no index and no row group in any cache but the file index; its bytes are counted at the warehouse.
+"""
+
+
+def text_table(measurements: Sequence[Measurement]) -> str:
+    """One line a measurement, aligned, for a terminal."""
+    rows = [("", "median", "best", "unit", "goal"), *(_row(found) for found in measurements)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def write_json(path: Path, measurements: Sequence[Measurement]) -> None:
+    """Each key with its median; keys that this run did not measure keep what an earlier run wrote."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = json.loads(path.read_text()) if path.exists() else {}
+    values.update({found.key: round(found.middle, 4) for found in measurements})
+    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
+
+
+def write_page(path: Path, measurements: Sequence[Measurement], *, machine: Machine, commit: str, command: str) -> None:
+    """The page with the machine, the command and every row."""
+    lines = [
+        _INTRODUCTION,
+        f"Machine: {machine}.  ",
+        f"Command: `{command}`, at {commit}.",
+        "",
+        "| | median | best | unit | goal | key |",
+        "|---|---:|---:|---|---|---|",
+    ]
+    for found in measurements:
+        title, middle, best, unit, goal = _row(found)
+        lines.append(f"| {title} | {middle} | {best} | {unit} | {goal} | `{found.key}` |")
+    path.write_text("\n".join(lines) + "\n" + _NOTES)
+
+
+def _row(found: Measurement) -> tuple[str, str, str, str, str]:
+    return found.title, _number(found.middle), _number(found.best), found.unit, found.goal or ""
+
+
+def _number(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    magnitude = abs(value)
+    for bound, digits in ((100.0, 0), (10.0, 1), (1.0, 2)):
+        if magnitude >= bound:
+            return f"{value:.{digits}f}"
+    return f"{value:.3f}"

@@ -1,0 +1,243 @@
+"""Checks one data file against its name, its footer and the manifest, from its own rows.
+
+Every row is read, turned back into the record it was made from and digested: nothing that was written down beside the
+rows is taken for granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
+from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
+from engine.formats.value_codec import ValueCodec, open_codec
+from engine.fsck_bounds import Leaf, LeafClaim, LeafFacts, false_claims, leaf_facts, merge_facts
+from engine.fsck_report import Damage, Finding
+from engine.offset_range import OffsetRange
+from engine.records import Records
+from engine.table.data_file import FileFooter, FileName, parse_file_name
+from engine.table.rows import records_from_rows
+from engine.table.topic_table import TableFacts
+
+_BLOCK_ROWS = 64 * 1024
+_RESTORE = "restore the file from a copy of the warehouse, or tier its offsets again while the broker has them"
+_REWRITE = "rewrite the manifest entry from the file: SQL engines may return too few rows until then"
+_MOST_FALSE_CLAIMS = 5
+"""Sentences about one file's columns in a finding; a manifest entry of another file is false in all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedFile:
+    """A data file as the table's manifests name it; ``claims`` by field id."""
+
+    path: str
+    partition: int
+    record_count: int
+    size_bytes: int
+    claims: Mapping[int, LeafClaim]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFile:
+    """What a file turned out to be.
+
+    ``range`` its name's, None for a file that is not ours; ``digest`` what its footer says its records are, None where
+    there is no footer to trust; ``is_sound`` when every check of the file alone passed.
+    """
+
+    listed: ListedFile
+    range: OffsetRange | None
+    digest: RangeDigest | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.findings
+
+
+def check_file(table: TableFacts, listed: ListedFile) -> CheckedFile:
+    """Read a file whole and say what is wrong with it. Raises Unavailable when the warehouse does not answer."""
+    check = _FileCheck(table=table, listed=listed)
+    try:
+        name = parse_file_name(listed.path)
+    except Invalid as error:
+        check.found(Damage.FOREIGN_FILE, error.problem, "remove it from the table, or keep it in a table of its own")
+        return check.result(None, None)
+    check.range = name.range
+    try:
+        return check.result(name.range, check.run(name))
+    except Unavailable:
+        raise
+    except FloebergError as error:
+        check.found(Damage.DAMAGED_FILE, error.problem, error.next_step or _RESTORE)
+        return check.result(name.range, check.footer_digest)
+
+
+def file_records(table: TableFacts, path: str, wanted: OffsetRange) -> Iterator[Records]:
+    """The records of a file that lie in ``wanted``, in blocks. Raises Corrupt (unreadable), Unavailable."""
+    codec = open_codec(table.codec, table.value_fields)
+    with _parquet(table, path) as file:
+        for group in range(file.metadata.num_row_groups):
+            if not _may_hold(file.metadata.row_group(group), table.layout.offset, wanted):
+                continue
+            for batch in file.iter_batches(_BLOCK_ROWS, row_groups=[group], use_threads=False):
+                records = records_from_rows(table.layout, batch, codec)
+                first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
+                if first < last:
+                    yield records.slice(int(first), int(last))
+
+
+@dataclass(slots=True, kw_only=True)
+class _FileCheck:
+    table: TableFacts
+    listed: ListedFile
+    range: OffsetRange | None = None
+    footer_digest: RangeDigest | None = None
+    findings: list[Finding] = field(default_factory=list)
+
+    def found(self, damage: Damage, message: str, next_step: str) -> None:
+        finding = Finding(
+            damage=damage,
+            message=message,
+            next_step=next_step,
+            topic=self.table.topic,
+            partition=self.listed.partition,
+            range=self.range,
+            file=self.listed.path,
+        )
+        self.findings.append(finding)
+
+    def result(self, named: OffsetRange | None, digest: RangeDigest | None) -> CheckedFile:
+        return CheckedFile(listed=self.listed, range=named, digest=digest, findings=tuple(self.findings))
+
+    def run(self, name: FileName) -> RangeDigest | None:
+        """All checks; returns the footer's digest, or None when the file is not the one its name says."""
+        if not self.table.warehouse.exists(self.listed.path):
+            self.found(Damage.MISSING_FILE, "a file of the table is missing from the warehouse", _RESTORE)
+            return None
+        size_bytes = self.table.warehouse.size_bytes(self.listed.path)
+        if size_bytes != self.listed.size_bytes:
+            message = f"the file has {size_bytes} bytes, the manifest says {self.listed.size_bytes}"
+            self.found(Damage.WRONG_SIZE, message, _RESTORE)
+        with _parquet(self.table, self.listed.path) as file:
+            footer = FileFooter.from_key_values(file.metadata.metadata, file=self.listed.path)
+            if self._is_swapped(name, footer):
+                return None
+            self.footer_digest = footer.digest
+            self._check_rows(file, footer)
+        return footer.digest
+
+    def _is_swapped(self, name: FileName, footer: FileFooter) -> bool:
+        named = (self.table.topic_id, name.partition, name.range)
+        written = (footer.topic_id, footer.partition, footer.range)
+        if named == written and name.partition == self.listed.partition:
+            return False
+        message = (
+            f"the file's name says offsets {name.range} of partition {name.partition}, its footer offsets "
+            f"{footer.range} of partition {footer.partition} of topic {footer.topic} ({footer.topic_id})"
+        )
+        self.found(Damage.SWAPPED_FILE, message, "put the contents back under the names their footers say")
+        return True
+
+    def _check_rows(self, file: Any, footer: FileFooter) -> None:
+        codec = open_codec(self.table.codec, self.table.value_fields)
+        rows = _Rows(layout_offset=self.table.layout.offset, layout_partition=self.table.layout.partition)
+        for group in range(file.metadata.num_row_groups):
+            group_facts: dict[Leaf, LeafFacts] = {}
+            for batch in file.iter_batches(_BLOCK_ROWS, row_groups=[group], use_threads=False):
+                rows.take(batch, footer, self._digest(batch, codec))
+                group_facts = merge_facts(group_facts, leaf_facts(batch)) if group_facts else leaf_facts(batch)
+            rows.facts = merge_facts(rows.facts, group_facts) if rows.facts else group_facts
+        self._judge(rows, footer)
+
+    def _digest(self, batch: pa.RecordBatch, codec: ValueCodec) -> RangeDigest:
+        return digest_of(records_from_rows(self.table.layout, batch, codec))
+
+    def _judge(self, rows: _Rows, footer: FileFooter) -> None:
+        for message in rows.misplaced:
+            self.found(Damage.MISPLACED_ROWS, message, _RESTORE)
+        for who, counted in (("manifest", self.listed.record_count), ("footer", footer.record_count)):
+            if counted != rows.digest.record_count:
+                message = f"the {who} counts {counted} records, the file has {rows.digest.record_count}"
+                self.found(Damage.WRONG_COUNT, message, _RESTORE)
+        if rows.digest != footer.digest:
+            message = f"its rows have the digest {rows.digest.to_text()}, it was written with {footer.digest.to_text()}"
+            self.found(Damage.DAMAGED_FILE, message, _RESTORE)
+            return
+        untrue = list(false_claims(rows.facts, self.listed.claims))
+        if untrue:
+            more = len(untrue) - _MOST_FALSE_CLAIMS
+            said = "; ".join(untrue[:_MOST_FALSE_CLAIMS]) + (f"; and {more} more" if more > 0 else "")
+            self.found(Damage.FALSE_BOUNDS, said, _REWRITE)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rows:
+    """What the rows of one file add up to."""
+
+    layout_offset: str
+    layout_partition: str
+    digest: RangeDigest = EMPTY_DIGEST
+    facts: dict[Leaf, LeafFacts] = field(default_factory=dict)
+    misplaced: list[str] = field(default_factory=list)
+    last_offset: int = -1
+
+    def take(self, batch: pa.RecordBatch, footer: FileFooter, digest: RangeDigest) -> None:
+        self.digest = self.digest.then(digest)
+        offsets = batch.column(self.layout_offset).to_numpy()
+        if len(offsets) == 0 or self.misplaced:
+            return
+        first, last = int(offsets.min()), int(offsets.max())
+        if first <= self.last_offset or bool((np.diff(offsets) <= 0).any()):
+            self.misplaced.append(f"rows are not in rising offset order between offsets {first} and {last}")
+        if not (footer.range.start <= first and last < footer.range.end):
+            self.misplaced.append(f"rows with offsets {first} to {last} lie outside the file's range {footer.range}")
+        if not pc.all(pc.equal(batch.column(self.layout_partition), footer.partition)).as_py():
+            self.misplaced.append(f"rows of another partition than {footer.partition}")
+        self.last_offset = last
+
+
+@contextmanager
+def _parquet(table: TableFacts, path: str) -> Iterator[Any]:
+    """The file opened for reading; what Arrow can't read inside the body is Corrupt."""
+    with table.warehouse.open_input(path) as source:
+        try:
+            with pq.ParquetFile(source) as file:
+                yield file
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            problem = f"the file can't be read as Parquet: {_first_line(error)}"
+            raise Corrupt(problem, file=path, next_step=_RESTORE) from error
+        except OSError as error:
+            # Arrow reports damaged pages and a warehouse that went away alike; a local file does not go away.
+            if _is_local(path):
+                problem = f"the file can't be read as Parquet: {_first_line(error)}"
+                raise Corrupt(problem, file=path, next_step=_RESTORE) from error
+            raise Unavailable(f"the file can't be read: {_first_line(error)}", file=path) from error
+
+
+def _may_hold(group: Any, offset_column: str, wanted: OffsetRange) -> bool:
+    """Whether a row group's statistics leave room for a wanted offset."""
+    for index in range(group.num_columns):
+        column = group.column(index)
+        if column.path_in_schema == offset_column:
+            found = column.statistics
+            if found is None or not found.has_min_max:
+                return True
+            return bool(found.min < wanted.end and found.max >= wanted.start)
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file:")
