@@ -1,0 +1,106 @@
+"""Finds the settings file, reads it with the environment, and says what is wrong in the words of the file."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings.exceptions import SettingsError
+
+from engine.errors import Invalid
+from floeberg.settings import Settings
+
+DEFAULT_FILES = (Path("floeberg.toml"), Path("/etc/floeberg/floeberg.toml"))
+_MOST_PROBLEMS = 5
+_SHORT_EXAMPLE = "start from examples/floeberg.toml; [broker] bootstrap and log_dirs are all it needs"
+
+
+def find_settings_file(named: Path | None) -> Path | None:
+    """The file that was named, ``$FLOEBERG_CONFIG``, or the first of ``DEFAULT_FILES`` that exists; else None.
+
+    Raises ``Invalid`` when a named file does not exist.
+    """
+    wanted = named or (Path(os.environ["FLOEBERG_CONFIG"]) if os.environ.get("FLOEBERG_CONFIG") else None)
+    if wanted is None:
+        return next((candidate for candidate in DEFAULT_FILES if candidate.is_file()), None)
+    if not wanted.is_file():
+        raise Invalid("There is no such settings file", file=str(wanted), next_step=_SHORT_EXAMPLE)
+    return wanted
+
+
+def load_settings(file: Path | None) -> Settings:
+    """Read ``file`` (None: the environment alone) and the environment over it.
+
+    Relative paths in it start at the file's folder. Raises ``Invalid`` naming the key, the file and what would be
+    right.
+    """
+    written = {} if file is None else _read(file)
+    try:
+        settings = Settings(**written)
+    except ValidationError as error:
+        raise Invalid(
+            "The settings are wrong: " + "; ".join(_problems(error)),
+            file=None if file is None else str(file),
+            next_step=_SHORT_EXAMPLE,
+        ) from error
+    except SettingsError as error:
+        raise Invalid(f"The environment is wrong: {error}", next_step="write lists and tables as JSON") from error
+    return _with_absolute_paths(settings, Path.cwd() if file is None else file.absolute().parent)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"The settings file is not TOML: {error}", file=str(file)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"The settings file can't be read: {error}", file=str(file)) from error
+
+
+def _problems(error: ValidationError) -> list[str]:
+    found = error.errors(include_url=False)
+    told = [f"{_key(problem['loc'])}: {_words(problem)}" for problem in found[:_MOST_PROBLEMS]]
+    if len(found) > _MOST_PROBLEMS:
+        told.append(f"and {len(found) - _MOST_PROBLEMS} more")
+    return told
+
+
+def _key(location: Sequence[int | str]) -> str:
+    """A key as a person finds it: ``[broker] log_dirs (FLOEBERG_BROKER__LOG_DIRS)``, ``[[topics]] number 2, value``."""
+    names = [str(part) for part in location]
+    if not names:
+        return "the file"
+    if names[0] == "topics" and len(location) > 1:
+        return f"[[topics]] number {int(location[1]) + 1}" + "".join(f", {name}" for name in names[2:])
+    variable = f"FLOEBERG_{'__'.join(names).upper()}"
+    if len(names) == 1:
+        return f"{names[0]} ({variable})" if names[0] in Settings.model_fields else names[0]
+    return f"[{names[0]}] {'.'.join(names[1:])} ({variable})"
+
+
+def _words(problem: Any) -> str:
+    kind, message = problem["type"], str(problem["msg"])
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        return "is no setting"
+    return f"{message.removeprefix('Value error, ')}" + ("" if kind == "value_error" else f", not {problem['input']!r}")
+
+
+def _with_absolute_paths(settings: Settings, base: Path) -> Settings:
+    broker = settings.broker.model_copy(
+        update={"log_dirs": tuple(base / log_dir.expanduser() for log_dir in settings.broker.log_dirs)}
+    )
+    topics = tuple(
+        topic
+        if topic.schemas is None or topic.schemas_are_in_a_registry
+        else topic.model_copy(update={"schemas": str(base / Path(topic.schemas).expanduser())})
+        for topic in settings.topics
+    )
+    return settings.model_copy(
+        update={"broker": broker, "topics": topics, "data_dir": base / settings.data_dir.expanduser()}
+    )

@@ -1,0 +1,100 @@
+"""Settings: what the file and the environment say, and how wrong ones are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import Invalid
+from floeberg.settings import Settings
+from floeberg.settings_file import find_settings_file, load_settings
+
+LEAST = '[broker]\nbootstrap = "localhost:9092"\nlog_dirs = ["/kafka"]\n'
+EXAMPLE = Path(__file__).parents[2] / "examples" / "floeberg.toml"
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("FLOEBERG_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def load(tmp_path: Path, text: str) -> Settings:
+    file = tmp_path / "floeberg.toml"
+    file.write_text(text)
+    return load_settings(file)
+
+
+def test_bootstrap_and_log_dirs_are_enough(tmp_path: Path) -> None:
+    settings = load(tmp_path, LEAST)
+    assert settings.broker.log_dirs == (Path("/kafka"),)
+    assert settings.data_dir == tmp_path / "floeberg-data"
+    assert str(settings.log_door.listen) == "127.0.0.1:7810"
+    assert [(topic.name, topic.value, topic.key) for topic in settings.topics] == [("*", "raw", "string")]
+
+
+def test_example_file_is_valid_and_its_commented_lines_are_the_defaults(tmp_path: Path) -> None:
+    given = EXAMPLE.read_text()
+    settings = load(tmp_path, given)
+    assert settings.topics[0].schemas == str(tmp_path / "schemas")
+    shown = [
+        line.removeprefix("# ") for line in given.splitlines() if line.startswith(("# [log", "# [tab", "# listen"))
+    ]
+    assert load(tmp_path, LEAST + "\n".join(shown)) == load(tmp_path, LEAST)
+
+
+def test_environment_alone_is_enough_and_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOEBERG_BROKER__BOOTSTRAP", "other:1")
+    monkeypatch.setenv("FLOEBERG_BROKER__LOG_DIRS", "/a, /b")
+    monkeypatch.setenv("FLOEBERG_BROKER__SECURITY__PROTOCOL", "SSL")
+    monkeypatch.setenv("FLOEBERG_CATALOG__S3__ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("FLOEBERG_TABLE_DOOR__LISTEN", "0.0.0.0:80")
+    monkeypatch.setenv("FLOEBERG_TOPICS", '[{"name": "t", "value": "string"}]')
+    for settings in (load_settings(None), load(tmp_path, LEAST)):
+        assert settings.broker.bootstrap == "other:1"
+        assert settings.broker.log_dirs == (Path("/a"), Path("/b"))
+        assert settings.broker.security == {"security.protocol": "SSL"}
+        assert settings.catalog.properties == {"s3.access-key-id": "id"}
+        assert settings.table_door.listen.url == "http://127.0.0.1:80"
+        assert settings.topics[0].value == "string"
+
+
+def test_dotted_names_mean_the_same_quoted_or_not(tmp_path: Path) -> None:
+    plain = load(tmp_path, LEAST + 'sasl.username = "me"\n[spark]\nconf.driver.memory = "1g"\n')
+    quoted = load(tmp_path, LEAST + '"sasl.username" = "me"\n[spark]\nconf = {"spark.driver.memory" = "1g"}\n')
+    assert plain.broker.security == quoted.broker.security == {"sasl.username": "me"}
+    assert plain.spark.properties == quoted.spark.properties == {"spark.driver.memory": "1g"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", r"broker.*is missing"),
+        ('[broker]\nbootstrap = "b:1"\n', r"\[broker\] log_dirs \(FLOEBERG_BROKER__LOG_DIRS\): is missing"),
+        ('[broker]\nbootstrap = "b:1"\nlog_dirs = []\n', r"\[broker\] log_dirs .*at least 1 item"),
+        (LEAST + "[borker]\n", "borker: is no setting"),
+        (LEAST + '[log_door]\nlisten = "7810"\n', r'\[log_door\] listen .*write it as "host:port"'),
+        (LEAST + "[log_door]\nport = 3\n", r"\[log_door\] port .*is no setting"),
+        (LEAST + "[tiering]\nmax_tasks_per_cycle = 0\n", r"max_tasks_per_cycle .*greater than 0, not 0"),
+        (LEAST + '[[topics]]\nname = "a"\nvalue = "avro"\n', r"\[\[topics\]\] number 1: .*needs schemas"),
+        (LEAST + '[[topics]]\n[[topics]]\nvalue = "xml"\n', r"\[\[topics\]\] number 2: .*\"raw\", not 'xml'"),
+        (LEAST + '[[topics]]\nvalue = "protobuf"\n', "not supported in this version"),
+        (LEAST + '[[topics]]\ncluster_by = ["a"]\n', "cluster_by is not supported in this version"),
+        (LEAST + '[[topics]]\nkey = "int"\n', r"number 1, key: Input should be 'string' or 'raw', not 'int'"),
+        (LEAST + "[[topics]\n", "not TOML.*line 4"),
+    ],
+)
+def test_wrong_setting_is_invalid_and_named_with_what_would_be_right(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(Invalid, match=told) as caught:
+        load(tmp_path, text)
+    assert caught.value.file == str(tmp_path / "floeberg.toml")
+
+
+def test_file_is_the_named_one_or_that_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_settings_file(None) is None
+    (tmp_path / "floeberg.toml").write_text(LEAST)
+    assert find_settings_file(None) == Path("floeberg.toml")
+    monkeypatch.setenv("FLOEBERG_CONFIG", str(tmp_path / "other.toml"))
+    with pytest.raises(Invalid, match="no such settings file"):
+        find_settings_file(None)
