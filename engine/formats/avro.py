@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.errors import Invalid
+from engine.errors import Corrupt, Invalid
 from engine.formats import avro_operations as op
 from engine.formats.avro_arena import Arena
+from engine.formats.avro_binding import Binding
 from engine.formats.avro_decode_kernel import ISSUE_BITS
+from engine.formats.avro_encoder import encode_with
 from engine.formats.avro_fields import propose_fields
 from engine.formats.avro_program import Program, compile_program
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
@@ -22,9 +24,10 @@ from engine.formats.value_codec import (
     Columns,
     Decoded,
     Verdict,
+    column_of,
     struct_of,
 )
-from engine.records import ByteSpans
+from engine.records import NULL_LENGTH, ByteSpans
 
 __all__ = ["AvroCodec", "open_codec", "propose_fields"]
 
@@ -159,7 +162,33 @@ class AvroCodec:
         return struct_of(children, self.fields, len(values))
 
     def encode(self, columns: Columns, schema_id: pa.Array, wanted: NDArray[np.bool_]) -> ByteSpans:
-        raise NotImplementedError
+        ids = np.asarray(schema_id.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+        if len(ids) != len(wanted):
+            raise Corrupt(f"there are {len(ids)} schema ids for {len(wanted)} rows")
+        start = np.zeros(len(wanted), np.int64)
+        length = np.full(len(wanted), NULL_LENGTH, np.int32)
+        held = [column_of(columns, field.name) for field in self.fields]
+        pairs = zip(held, self.fields, strict=True)
+        bound = [pa.nulls(len(wanted), field.type) if column is None else column for column, field in pairs]
+        out = np.empty(0, np.uint8)
+        used = 0
+        for identifier in np.unique(ids[wanted]).tolist():
+            program = self._program_to_encode(identifier)
+            rows = np.flatnonzero(wanted & (ids == identifier))
+            binding = Binding(program, bound, len(wanted))
+            out, ends = encode_with(program, binding, identifier, rows, out, used)
+            start[rows], length[rows] = ends[:-1], np.diff(ends)
+            used = int(ends[-1])
+        return ByteSpans(data=out[:used], start=start, length=length)
+
+    def _program_to_encode(self, schema_id: int) -> Program:
+        """Raises Corrupt: rows that were decoded by a schema can't be there without it."""
+        if schema_id < 0:
+            raise Corrupt("a row whose value is rebuilt from its columns names no schema")
+        opened = self._open(schema_id)
+        if opened.program is None:
+            raise Corrupt(f"a row's value can't be rebuilt: {opened.problem}")
+        return opened.program
 
 
 def _reason(schema_id: int, program: Program, code: int, step: int) -> str:
