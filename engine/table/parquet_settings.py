@@ -82,6 +82,8 @@ class ParquetSettings:
             "max_rows_per_page": PAGE_ROWS,
             "write_batch_size": PAGE_ROWS,
             "write_page_index": True,
+            # zstd frames carry no checksum here: without one, a flipped byte may decode to a wrong value.
+            "write_page_checksum": True,
             "store_schema": False,
             "store_decimal_as_integer": True,
         }

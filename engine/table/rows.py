@@ -64,6 +64,7 @@ def rows_from_records(
 def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, codec: ValueCodec) -> Records:
     """The records that ``rows_from_records`` was given. ``rows`` in file order, at most 2 GiB in any one column.
 
+    A column that is null in every row may be left out, and strings may be dictionary-encoded.
     Raises Corrupt for rows that this program did not write.
     """
     columns = {name: _one_array(rows.column(name), name) for name in rows.schema.names}
@@ -78,7 +79,7 @@ def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, code
         timestamp_ms=np.where(kept_ms, timestamp, timestamp // US_PER_MS),
         timestamp_type=(timestamp_type - np.where(kept_ms, MILLISECONDS_KEPT, 0)).astype(np.int8),
         leader_epoch=_epochs(columns.get(layout.leader_epoch), count),
-        key=_with_raw(_spans(_required(columns, layout.key_column, nullable=True)), columns.get(layout.key_raw)),
+        key=_with_raw(_spans(columns.get(layout.key_column), count), columns.get(layout.key_raw)),
         value=_values(layout, columns, value_columns, codec, count),
         headers=headers_from_columns(columns.get(layout.headers), columns.get(layout.headers_raw), count),
     )
@@ -179,7 +180,7 @@ def _with_raw(spans: ByteSpans, raw: pa.Array | None) -> ByteSpans:
     """Put the bytes of the raw column over the rows that have some."""
     if raw is None or raw.null_count == len(raw):
         return spans
-    kept = _spans(raw)
+    kept = _spans(raw, len(raw))
     is_kept = kept.length != NULL_LENGTH
     return ByteSpans(
         data=np.concatenate([spans.data, kept.data]),
@@ -188,7 +189,9 @@ def _with_raw(spans: ByteSpans, raw: pa.Array | None) -> ByteSpans:
     )
 
 
-def _spans(array: pa.Array) -> ByteSpans:
+def _spans(array: pa.Array | None, count: int) -> ByteSpans:
+    if array is None:
+        return ByteSpans.nulls(count)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     return ByteSpans.from_arrow(array)
@@ -201,11 +204,11 @@ def _epochs(column: pa.Array | None, count: int) -> NDArray[np.int32]:
     return epochs
 
 
-def _required(columns: dict[str, pa.Array], name: str, *, nullable: bool = False) -> pa.Array:
+def _required(columns: dict[str, pa.Array], name: str) -> pa.Array:
     column = columns.get(name)
     if column is None:
         raise Corrupt(f"the rows have no column {name}")
-    if column.null_count and not nullable:
+    if column.null_count:
         raise Corrupt(f"the column {name} has {column.null_count} nulls, where every row has a value")
     return column
 
