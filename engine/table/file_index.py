@@ -1,0 +1,266 @@
+"""Which file, which row group and which page of a table hold an offset: kept in memory, rebuilt from the table alone."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.bounded_cache import BoundedCache
+from engine.errors import Corrupt, Unavailable
+from engine.offset_range import OffsetRange
+from engine.table.data_file import FileFooter
+from engine.table.footer_cache import FooterCache
+from engine.table.manifests import ManifestReader, TableFile, by_partition
+from engine.table.page_index import PageLayout, read_page_layout
+from engine.table.parquet_footer import ParquetFooter, RowGroup, RowGroupSummaries
+from engine.table.ranged_file import RangedFile, ReadCount, row_group_cache
+from engine.table.topic_table import TopicTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileIndexLimits:
+    """Bounds on what the index keeps in memory."""
+
+    tables: int = 256
+    """Tables whose list of files is kept; 10,000 files take about 4 MB."""
+    snapshots: int = 512
+    """File lists kept, over all tables: readers of a snapshot that was just replaced go on without reading it again."""
+    open_footer_bytes: int = 64 << 20
+    """Footers of files read lately, parsed."""
+    page_layouts: int = 1024
+    """Row groups whose pages are known, about 15 KB each."""
+    row_group_bytes: int = 128 << 20
+    """Compressed row groups of remote files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFiles:
+    """The files of one partition in offset order; no two cover the same offset."""
+
+    files: tuple[TableFile, ...] = ()
+
+    def overlapping(self, wanted: OffsetRange) -> tuple[TableFile, ...]:
+        """The files that cover some offset of ``wanted``, in order."""
+        first = bisect_right(self.files, wanted.start, key=lambda file: file.range.end)
+        end = bisect_right(self.files, wanted.end - 1, key=lambda file: file.range.start)
+        return self.files[first:end]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OpenFile:
+    """A data file ready to be read: its bytes, its footer, and where its row groups begin."""
+
+    file: TableFile
+    source: RangedFile
+    footer: ParquetFooter
+    facts: FileFooter
+    summaries: RowGroupSummaries
+
+    @property
+    def record_bytes(self) -> int:
+        """Mean bytes of a record in its canonical form: near enough to what it takes in a batch. At least 1."""
+        return max(1, self.facts.digest.length_bytes // max(1, self.file.record_count))
+
+    def group_of_offset(self, offset: int) -> int:
+        """The row group that holds ``offset``, or the one behind it where it is in a gap; the count behind the last."""
+        return int(np.searchsorted(self.summaries.last_offset, offset, "left"))
+
+    def group_range(self, group: int) -> OffsetRange:
+        """The offsets a row group answers for: from its first record (the file's start, for the first) to the next's."""
+        first = self.summaries.first_offset
+        start = self.file.range.start if group == 0 else int(first[group])
+        end = self.file.range.end if group == len(first) - 1 else int(first[group + 1])
+        return OffsetRange(start=start, end=end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OpenGroup:
+    """A row group ready to be read; ``layout`` is None where it can only be read whole."""
+
+    group: RowGroup
+    layout: PageLayout | None
+
+
+class FileIndex:
+    """The way from (table, partition, offset) to bytes. One per process; safe to use from several threads.
+
+    Lists of files come from manifests, each read once; footers from the files, kept in memory up to a bound and, when
+    ``cache_directory`` is given, on disk between starts. Nothing here is precious.
+    """
+
+    def __init__(self, *, cache_directory: Path | None = None, limits: FileIndexLimits | None = None) -> None:
+        limits = limits or FileIndexLimits()
+        self.count = ReadCount()
+        self._footers = FooterCache(cache_directory) if cache_directory is not None else None
+        self._readers: BoundedCache[str, _TableReader] = BoundedCache(capacity=limits.tables, cost_of=_one)
+        self._snapshots: BoundedCache[tuple[str, int], Mapping[int, PartitionFiles]] = BoundedCache(
+            capacity=limits.snapshots, cost_of=_one
+        )
+        self._open: BoundedCache[str, OpenFile] = BoundedCache(
+            capacity=limits.open_footer_bytes, cost_of=lambda opened: opened.footer.size_bytes
+        )
+        self._groups: BoundedCache[tuple[str, int], OpenGroup] = BoundedCache(
+            capacity=limits.page_layouts, cost_of=_one
+        )
+        self._row_groups = row_group_cache(limits.row_group_bytes)
+        self._lock = threading.Lock()
+
+    def files(self, table: TopicTable, partition: int) -> PartitionFiles:
+        """The files of a partition in the table's snapshot. Raises Corrupt, Unavailable, Invalid (see manifests)."""
+        if table.snapshot_id is None:
+            return PartitionFiles()
+        key = (table.location, table.snapshot_id)
+        known = self._snapshots.get(key)
+        if known is None:
+            reader = self._reader(table.location)
+            with reader.lock:
+                # Whoever waited for the lock finds what the one before has read.
+                known = self._snapshots.get(key)
+                if known is None:
+                    grouped = by_partition(reader.manifests.files(table))
+                    known = {number: PartitionFiles(files=files) for number, files in grouped.items()}
+                    self._snapshots.put(key, known)
+        return known.get(partition, PartitionFiles())
+
+    def covering(self, table: TopicTable, partition: int, range: OffsetRange) -> tuple[TableFile, ...]:  # noqa: A002
+        """The files that hold the records of ``range``, in order; none where no record was stored.
+
+        Raises Unavailable when the ledger doesn't cover the range yet, Corrupt when it does and a part of the range is
+        in no file, nor known to be empty, nor skipped: records are missing. Below the log start files may be gone.
+        """
+        entry = table.ledger.get(partition)
+        if entry is None or not entry.range.covers(range):
+            raise Unavailable(
+                f"offsets {range} are not in the table yet" + ("" if entry is None else f", it has {entry.range}"),
+                topic=table.topic,
+                partition=partition,
+                offset=range.start,
+            )
+        found = self.files(table, partition).overlapping(range)
+        covered = [file.range for file in found]
+        covered += [*table.empty.get(partition, ()), *table.skipped.get(partition, ())]
+        at = max(range.start, entry.log_start)
+        for part in sorted(covered):
+            if part.start > at:
+                break
+            at = max(at, part.end)
+        if at < range.end:
+            raise Corrupt(
+                "the ledger says these offsets are in the table, and no file covers them",
+                topic=table.topic,
+                partition=partition,
+                offset=at,
+                next_step="run floeberg fsck on the topic",
+            )
+        return found
+
+    def open(self, table: TopicTable, file: TableFile) -> OpenFile:
+        """Raises Corrupt (missing, another size, no Parquet, another file than its name says), Unavailable."""
+        opened = self._open.get(file.path)
+        if opened is None:
+            source = RangedFile(
+                warehouse=table.warehouse,
+                file=file.path,
+                size_bytes=file.size_bytes,
+                cache=self._row_groups,
+                count=self.count,
+            )
+            footer = self._footer(source)
+            facts = FileFooter.from_key_values(footer.key_values, file=file.path)
+            _check_facts(table, file, facts)
+            summaries = footer.summaries(table.layout.offset)
+            _check_summaries(file, summaries)
+            opened = OpenFile(file=file, source=source, footer=footer, facts=facts, summaries=summaries)
+            self._open.put(file.path, opened)
+        return opened
+
+    def open_group(self, table: TopicTable, opened: OpenFile, index: int) -> OpenGroup:
+        """A row group's description and pages. Raises Corrupt, Unavailable."""
+        key = (opened.file.path, index)
+        group = self._groups.get(key)
+        if group is None:
+            description = opened.footer.row_group(index)
+            layout = read_page_layout(opened.source, description, offset_column=table.layout.offset)
+            group = OpenGroup(group=description, layout=layout)
+            self._groups.put(key, group)
+        return group
+
+    def forget(self, path: str) -> None:
+        """Drop what is kept of a file that is no longer there, or that turned out damaged."""
+        self._open.remove(path)
+        if self._footers is not None:
+            self._footers.remove(path)
+
+    def close(self) -> None:
+        """Let go of files and of the disk cache."""
+        for cache in (self._open, self._groups, self._row_groups):
+            cache.clear()
+        if self._footers is not None:
+            self._footers.close()
+
+    def _reader(self, location: str) -> _TableReader:
+        with self._lock:
+            reader = self._readers.get(location)
+            if reader is None:
+                reader = _TableReader()
+                self._readers.put(location, reader)
+            return reader
+
+    def _footer(self, source: RangedFile) -> ParquetFooter:
+        kept = self._footers.get(source.file) if self._footers is not None else None
+        if kept is not None:
+            try:
+                return ParquetFooter.parse(kept, file=source.file)
+            except Corrupt:
+                self.forget(source.file)  # the cache is damaged, not the file, as the next lines find out
+        encoded = source.read_footer()
+        footer = ParquetFooter.parse(encoded, file=source.file)
+        if self._footers is not None:
+            self._footers.put(source.file, encoded)
+        return footer
+
+
+class _TableReader:
+    """One table's manifests and the lock that lets one thread read them."""
+
+    def __init__(self) -> None:
+        self.manifests = ManifestReader()
+        self.lock = threading.Lock()
+
+
+def _one(_: object) -> int:
+    return 1
+
+
+def _check_facts(table: TopicTable, file: TableFile, facts: FileFooter) -> None:
+    expected = (table.topic_id, file.partition, file.range, file.record_count)
+    actual = (facts.topic_id, facts.partition, facts.range, facts.record_count)
+    if expected != actual:
+        raise Corrupt(
+            f"the file's footer says it is topic {facts.topic_id} partition {facts.partition} offsets {facts.range} with "
+            f"{facts.record_count} records; the table says topic {table.topic_id} partition {file.partition} offsets "
+            f"{file.range} with {file.record_count}",
+            topic=table.topic,
+            partition=file.partition,
+            file=file.path,
+        )
+
+
+def _check_summaries(file: TableFile, summaries: RowGroupSummaries) -> None:
+    inside = (
+        len(summaries) > 0
+        and int(summaries.first_offset[0]) >= file.range.start
+        and int(summaries.last_offset[-1]) < file.range.end
+        and int(summaries.row_count.sum()) == file.record_count
+    )
+    if not inside:
+        raise Corrupt(
+            f"the file's rows are not those of offsets {file.range}, {file.record_count} records",
+            partition=file.partition,
+            file=file.path,
+        )

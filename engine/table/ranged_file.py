@@ -1,0 +1,155 @@
+"""One file of the warehouse read by byte ranges, with as few requests as pays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from engine.bounded_cache import BoundedCache
+from engine.errors import Corrupt, Unavailable
+from engine.table.parquet_footer import MAGIC, TRAILER_BYTES, ByteRange, ParquetFooter
+from engine.table.warehouse import Warehouse
+
+REMOTE_HOLE_BYTES = 256 << 10
+"""On an object store a request costs as much time as this many bytes: ranges closer than that are read as one."""
+
+REMOTE_TAIL_BYTES = 128 << 10
+"""Read from a remote file's end on first sight: most footers are inside, and the second request is saved."""
+
+
+RowGroupCache: TypeAlias = BoundedCache[tuple[str, int], memoryview]
+"""Compressed row groups of remote files by (path, position). Local ones are kept by the operating system already."""
+
+
+def row_group_cache(capacity_bytes: int) -> RowGroupCache:
+    return BoundedCache(capacity=capacity_bytes, cost_of=len)
+
+
+@dataclass(slots=True)
+class ReadCount:
+    """What was asked of the warehouse since the process began: for metrics and benchmarks."""
+
+    requests: int = 0
+    read_bytes: int = 0
+
+
+class RangedFile:
+    """Reads ranges of one immutable file. Safe to use from several threads.
+
+    ``is_remote``: requests are dear, so ranges are merged across holes and whole row groups are kept in ``cache``.
+    A local file is mapped: its ranges are read one by one, and the operating system's cache is the cache.
+    """
+
+    def __init__(
+        self,
+        *,
+        warehouse: Warehouse,
+        file: str,
+        size_bytes: int,
+        cache: RowGroupCache,
+        count: ReadCount,
+        is_remote: bool | None = None,
+    ) -> None:
+        """Raises Corrupt when the file is missing or has another size than the table says, Unavailable else."""
+        self.file = file
+        self.size_bytes = size_bytes
+        self._input: pa.NativeFile = warehouse.open_input(file)
+        self._cache = cache
+        self._count = count
+        self._count_lock = threading.Lock()
+        self.is_remote = not isinstance(self._input, pa.MemoryMappedFile) if is_remote is None else is_remote
+        actual = self._size()
+        if actual != size_bytes:
+            raise Corrupt(f"the file has {actual} bytes, the table says {size_bytes}", file=file)
+
+    def read(self, parts: Sequence[ByteRange]) -> list[memoryview]:
+        """The bytes of each range, in the order asked for. Raises Corrupt outside the file, Unavailable."""
+        for part in parts:
+            if part.start < 0 or part.size < 0 or part.end > self.size_bytes:
+                raise Corrupt(
+                    f"the file says it has bytes {part.start} to {part.end} of {self.size_bytes}", file=self.file
+                )
+        merged = _merge(parts, REMOTE_HOLE_BYTES if self.is_remote else 0)
+        content = {part: self._get(part) for part in {merged[at] for at in range(len(parts))}}
+        found = []
+        for at, part in enumerate(parts):
+            around = merged[at]
+            found.append(content[around][part.start - around.start : part.end - around.start])
+        return found
+
+    def read_kept(self, whole: ByteRange, parts: Sequence[ByteRange]) -> list[memoryview]:
+        """Ranges out of ``whole``, which is read by one request and kept in the cache."""
+        held = self._cache.get((self.file, whole.start))
+        if held is None or len(held) != whole.size:
+            held = self.read([whole])[0]
+            self._cache.put((self.file, whole.start), held)
+        return [held[part.start - whole.start : part.end - whole.start] for part in parts]
+
+    def is_kept(self, whole: ByteRange) -> bool:
+        """Whether ``whole`` can be had without a request."""
+        return self._cache.get((self.file, whole.start)) is not None
+
+    def read_footer(self) -> bytes:
+        """The encoded footer, without its length and magic. Raises Corrupt when the file doesn't end as Parquet does."""
+        size = self.size_bytes
+        if size < len(MAGIC) + TRAILER_BYTES:
+            raise Corrupt(f"a file of {size} bytes is no Parquet file", file=self.file)
+        guess = min(size, REMOTE_TAIL_BYTES if self.is_remote else TRAILER_BYTES)
+        tail = self._get(ByteRange(start=size - guess, size=guess))
+        length = int.from_bytes(tail[-TRAILER_BYTES:-4], "little")
+        if tail[-4:] != MAGIC or not 0 < length <= size - TRAILER_BYTES - len(MAGIC):
+            raise Corrupt("the file doesn't end as Parquet does", file=self.file)
+        if length + TRAILER_BYTES <= guess:
+            return bytes(tail[guess - TRAILER_BYTES - length : guess - TRAILER_BYTES])
+        return bytes(self._get(ByteRange(start=size - TRAILER_BYTES - length, size=length)))
+
+    def footer(self) -> ParquetFooter:
+        """The footer, parsed. Raises Corrupt, Unavailable."""
+        return ParquetFooter.parse(self.read_footer(), file=self.file)
+
+    def _get(self, part: ByteRange) -> memoryview:
+        try:
+            content = memoryview(self._input.read_at(part.size, part.start))
+        except OSError as error:
+            raise Unavailable(f"the warehouse does not answer: {error}", file=self.file) from error
+        if len(content) != part.size:
+            raise Corrupt(f"the file ends before byte {part.end}", file=self.file)
+        with self._count_lock:
+            self._count.requests += 1
+            self._count.read_bytes += part.size
+        return content
+
+    def _size(self) -> int:
+        try:
+            return int(self._input.size())
+        except OSError as error:
+            raise Unavailable(f"the warehouse does not answer: {error}", file=self.file) from error
+
+
+def _merge(parts: Sequence[ByteRange], hole_bytes: int) -> list[ByteRange]:
+    """For each range the merged one it lies in; ranges merge when no more than ``hole_bytes`` lie between them."""
+    order = sorted(range(len(parts)), key=lambda at: parts[at].start)
+    around: list[ByteRange] = list(parts)
+    run: list[int] = []
+    start = end = -1
+    for at in order:
+        part = parts[at]
+        if run and part.start <= end + hole_bytes:
+            end = max(end, part.end)
+        else:
+            _close_run(around, run, start, end)
+            run, start, end = [], part.start, part.end
+        run.append(at)
+    _close_run(around, run, start, end)
+    return around
+
+
+def _close_run(around: list[ByteRange], run: list[int], start: int, end: int) -> None:
+    merged = ByteRange(start=start, size=end - start) if run else None
+    for at in run:
+        assert merged is not None, "a run that is closed has members"
+        around[at] = merged
