@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from sqlalchemy.exc import SQLAlchemyError
 
-from engine.errors import Unavailable
+from engine.table.catalog import translated_errors
 
 Namespace = tuple[str, ...]
 
@@ -32,7 +31,8 @@ class TableMetadata:
 
 
 class CatalogView:
-    """Read-only view of a catalog. Every method raises ``Unavailable`` when the catalog does not answer."""
+    """Read-only view of a catalog. Every method raises ``Unavailable`` when the catalog does not answer and
+    ``Corrupt`` when a table's metadata is damaged."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -67,11 +67,11 @@ class CatalogView:
     @contextmanager
     def _translated(self, namespace: Namespace, table: str | None = None) -> Iterator[None]:
         try:
-            yield
+            with translated_errors(
+                "the catalog does not answer", table=namespace if table is None else (*namespace, table)
+            ):
+                yield
         except NoSuchTableError as error:
             raise UnknownTable(f"Table does not exist: {'.'.join((*namespace, table or ''))}") from error
         except NoSuchNamespaceError as error:
             raise UnknownNamespace(f"Namespace does not exist: {'.'.join(namespace)}") from error
-        except (OSError, SQLAlchemyError) as error:
-            # OSError is what requests (REST, Hive, Glue) and the warehouse's filesystem raise from.
-            raise Unavailable(f"The catalog does not answer: {error}") from error
