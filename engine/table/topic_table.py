@@ -65,12 +65,14 @@ class TopicTable:
 
     ``ledger`` by partition; ``skipped`` offsets Kafka deleted before they could be stored and ``empty`` ranges that
     hold no record, both by partition: together with the files they cover the ledger's range without a gap.
-    ``codec`` has the writers' schemas stored with the table. ``settings`` are the remembered Parquet encodings.
+    ``manifest_list`` the current snapshot's, None before the first commit; ``codec`` has the writers' schemas stored
+    with the table; ``settings`` are the remembered Parquet encodings.
     """
 
     identifier: tuple[str, ...]
     location: str
     metadata_location: str
+    manifest_list: str | None
     topic: str
     topic_id: str
     cluster_id: str

@@ -1,0 +1,125 @@
+"""One commit of appended ranges, built from a loaded table: which appends stand, and what they change.
+
+Pure but for the transaction it stages: the decision is taken against the very metadata the commit's requirements
+are asserted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table, Transaction
+
+from engine.offset_range import OffsetRange
+from engine.table.catalog import begin
+from engine.table.ledger import LEDGER_PREFIX, Decision, LedgerEntry, decide, extend, ranges_to_json
+from engine.table.parquet_settings import ParquetSettings
+from engine.table.range_append import Outcome, RangeAppend
+from engine.table.topic_table import EMPTY_PREFIX, RANGE_PREFIX, SETTINGS_PROPERTY, SKIPPED_PREFIX, TopicTable
+
+_OUTCOMES = {
+    Decision.ACCEPT: Outcome.COMMITTED,
+    Decision.ALREADY_THERE: Outcome.ALREADY_THERE,
+    Decision.GAP: Outcome.GAP,
+    Decision.OVERLAP: Outcome.OVERLAP,
+    Decision.FENCED: Outcome.FENCED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPlan:
+    """``outcomes`` as the appends were given, COMMITTED meaning: if the commit succeeds; ``accepted`` those appends;
+    ``ledger`` the lines that change."""
+
+    outcomes: tuple[Outcome, ...]
+    accepted: tuple[RangeAppend, ...]
+    ledger: dict[int, LedgerEntry]
+
+    @property
+    def refuses_some(self) -> bool:
+        """Whether an append failed for a reason that a newer state of the table could lift."""
+        return any(outcome not in {Outcome.COMMITTED, Outcome.ALREADY_THERE} for outcome in self.outcomes)
+
+
+def plan_commit(table: TopicTable, appends: Sequence[RangeAppend]) -> CommitPlan:
+    """Decide every append, those of one partition in offset order and each on top of the ones before it."""
+    outcomes: dict[int, Outcome] = {}
+    changed: dict[int, LedgerEntry] = {}
+    accepted: list[RangeAppend] = []
+    order = sorted(range(len(appends)), key=lambda index: (appends[index].partition, appends[index].range.start))
+    for index in order:
+        append = appends[index]
+        entry = changed.get(append.partition, table.ledger.get(append.partition))
+        decision = decide(entry, added=append.range, leader_epoch=append.leader_epoch, skipped=append.skipped)
+        outcomes[index] = _OUTCOMES[decision]
+        if decision is Decision.ACCEPT:
+            changed[append.partition] = extend(
+                entry, added=append.range, leader_epoch=append.leader_epoch, digest=append.digest
+            )
+            accepted.append(append)
+    return CommitPlan(
+        outcomes=tuple(outcomes[index] for index in range(len(appends))), accepted=tuple(accepted), ledger=changed
+    )
+
+
+def stage_commit(
+    table: Table, view: TopicTable, plan: CommitPlan, settings: ParquetSettings | None
+) -> tuple[Transaction, int]:
+    """(the transaction with the ledger's new lines and one snapshot of the new files, the snapshot's id).
+
+    ``settings`` are stored unless the table remembers as much already.
+    """
+    properties = {f"{LEDGER_PREFIX}{partition}": entry.to_json() for partition, entry in plan.ledger.items()}
+    for partition in plan.ledger:
+        added = [append for append in plan.accepted if append.partition == partition]
+        properties |= _without_records(view, partition, added)
+    if settings is not None and settings != view.settings:
+        properties[SETTINGS_PROPERTY] = settings.to_json()
+    summary = {
+        f"{RANGE_PREFIX}{partition}": ranges_to_json(a.range for a in plan.accepted if a.partition == partition)
+        for partition in plan.ledger
+    }
+    files = [append.file.description for append in plan.accepted if append.file is not None]
+    return _stage(table, summary, [description.to_iceberg(table.spec().spec_id) for description in files], properties)
+
+
+def stage_ledger_line(table: Table, partition: int, entry: LedgerEntry) -> tuple[Transaction, int]:
+    """A change of the ledger alone. It gets a snapshot too, an empty one.
+
+    What guards the ledger is the requirement on the branch's snapshot; a commit of properties alone requires nothing
+    and could be laid over somebody else's ledger.
+    """
+    return _stage(table, {}, [], {f"{LEDGER_PREFIX}{partition}": entry.to_json()})
+
+
+def _stage(
+    table: Table, summary: dict[str, str], files: Sequence[DataFile], properties: dict[str, str]
+) -> tuple[Transaction, int]:
+    transaction = begin(table)
+    snapshot = transaction.update_snapshot(snapshot_properties=summary).fast_append()
+    for file in files:
+        snapshot.append_data_file(file)
+    snapshot.commit()
+    transaction.set_properties(properties)
+    return transaction, snapshot.snapshot_id
+
+
+def _without_records(view: TopicTable, partition: int, added: Sequence[RangeAppend]) -> dict[str, str]:
+    properties = {}
+    empty = [append.range for append in added if append.file is None]
+    if empty:
+        properties[f"{EMPTY_PREFIX}{partition}"] = ranges_to_json([*view.empty.get(partition, ()), *empty])
+    skipped = [_bridged(view, append) for append in added if append.skipped is not None]
+    if skipped:
+        properties[f"{SKIPPED_PREFIX}{partition}"] = ranges_to_json([*view.skipped.get(partition, ()), *skipped])
+    return properties
+
+
+def _bridged(view: TopicTable, append: RangeAppend) -> OffsetRange:
+    """The skipped offsets that are truly missing: those behind the ledger's end."""
+    assert append.skipped is not None, "only an append that skips offsets bridges a gap"
+    entry = view.ledger.get(append.partition)
+    start = append.skipped.start if entry is None else max(append.skipped.start, entry.end)
+    return OffsetRange(start=min(start, append.skipped.end), end=append.skipped.end)

@@ -1,0 +1,138 @@
+"""A loaded Iceberg table to the frozen view the program works with, and the properties a new table starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyiceberg.table import Table
+
+from engine.errors import Corrupt, Invalid
+from engine.formats.value_codec import CodecSpec
+from engine.offset_range import OffsetRange
+from engine.table.columns import TableLayout
+from engine.table.ledger import parse_ledger, ranges_from_json
+from engine.table.parquet_settings import ParquetSettings
+from engine.table.topic_table import (
+    CLUSTER_ID_PROPERTY,
+    CODEC_PROPERTY,
+    EMPTY_PREFIX,
+    FORMAT_VERSION_PROPERTY,
+    LAYOUT_PROPERTY,
+    SCHEMA_FILE_PREFIX,
+    SCHEMA_PREFIX,
+    SETTINGS_PROPERTY,
+    SKIPPED_PREFIX,
+    TABLE_FORMAT_VERSION,
+    TOPIC_ID_PROPERTY,
+    TOPIC_PROPERTY,
+    TopicTable,
+)
+from engine.table.warehouse import Warehouse
+
+_KEPT_METADATA_FILES = 100
+
+ICEBERG_PROPERTIES: Mapping[str, str] = {
+    "format-version": "2",
+    # A library that retries a commit by itself would put files over a ledger it has not validated them against.
+    "commit.retry.num-retries": "0",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": str(_KEPT_METADATA_FILES),
+    "write.parquet.compression-codec": "zstd",
+}
+
+
+def new_table_properties(
+    *, topic: str, topic_id: str, cluster_id: str, layout: TableLayout, codec: CodecSpec
+) -> dict[str, str]:
+    """What the table of a topic is created with. Schemas are added when records that need them arrive."""
+    return {
+        **ICEBERG_PROPERTIES,
+        FORMAT_VERSION_PROPERTY: str(TABLE_FORMAT_VERSION),
+        CLUSTER_ID_PROPERTY: cluster_id,
+        TOPIC_PROPERTY: topic,
+        TOPIC_ID_PROPERTY: topic_id,
+        LAYOUT_PROPERTY: layout.to_json(),
+        CODEC_PROPERTY: codec_property(codec),
+    }
+
+
+def codec_property(codec: CodecSpec) -> str:
+    """The format and its options; schemas have properties of their own."""
+    return replace(codec, schemas={}, unresolved={}).to_json()
+
+
+class TableLoader:
+    """Makes TopicTables. Keeps the schemas it read from files beside the metadata: they never change."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._schema_files: dict[str, str] = {}
+
+    def view(self, table: Table) -> TopicTable:
+        """The view of a loaded table.
+
+        Raises Invalid when the table is not a topic's or was made by a newer program, Corrupt when a property that
+        this program wrote is damaged, Unavailable when a schema's file can't be read.
+        """
+        properties = table.metadata.properties
+        name = ".".join(table.name())
+        version = properties.get(FORMAT_VERSION_PROPERTY, "")
+        if version != str(TABLE_FORMAT_VERSION):
+            raise Invalid(f"the table {name} has format version {version!r}, not {TABLE_FORMAT_VERSION}")
+        snapshot = table.metadata.current_snapshot()
+        try:
+            return TopicTable(
+                identifier=tuple(table.name()),
+                location=table.location(),
+                metadata_location=table.metadata_location,
+                manifest_list=None if snapshot is None else snapshot.manifest_list,
+                topic=properties[TOPIC_PROPERTY],
+                topic_id=properties[TOPIC_ID_PROPERTY],
+                cluster_id=properties[CLUSTER_ID_PROPERTY],
+                layout=TableLayout.from_json(properties[LAYOUT_PROPERTY]),
+                codec=self._codec(properties),
+                iceberg_schema=table.schema(),
+                ledger=parse_ledger(properties),
+                skipped=_ranges(properties, SKIPPED_PREFIX),
+                empty=_ranges(properties, EMPTY_PREFIX),
+                settings=_settings(properties),
+                snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+                warehouse=self._warehouse,
+            )
+        except (Invalid, KeyError, ValueError) as error:
+            raise Corrupt(
+                f"a property of the table {name} is not what this program writes: {error}",
+                topic=properties.get(TOPIC_PROPERTY),
+                file=table.metadata_location,
+                next_step="run floeberg fsck",
+            ) from error
+
+    def _codec(self, properties: Mapping[str, str]) -> CodecSpec:
+        schemas = {
+            int(key.removeprefix(SCHEMA_PREFIX)): text
+            for key, text in properties.items()
+            if key.startswith(SCHEMA_PREFIX)
+        }
+        for key, path in properties.items():
+            if key.startswith(SCHEMA_FILE_PREFIX):
+                schemas[int(key.removeprefix(SCHEMA_FILE_PREFIX))] = self._schema_file(path)
+        return replace(CodecSpec.from_json(properties[CODEC_PROPERTY]), schemas=schemas)
+
+    def _schema_file(self, path: str) -> str:
+        if path not in self._schema_files:
+            self._schema_files[path] = self._warehouse.read_bytes(path).decode()
+        return self._schema_files[path]
+
+
+def _ranges(properties: Mapping[str, str], prefix: str) -> dict[int, tuple[OffsetRange, ...]]:
+    return {
+        int(key.removeprefix(prefix)): ranges_from_json(text)
+        for key, text in properties.items()
+        if key.startswith(prefix)
+    }
+
+
+def _settings(properties: Mapping[str, str]) -> ParquetSettings | None:
+    text = properties.get(SETTINGS_PROPERTY)
+    return None if text is None else ParquetSettings.from_json(text)

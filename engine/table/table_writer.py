@@ -1,0 +1,299 @@
+"""The one writer of a process: everything that changes a topic's table goes through it (docs/commit_protocol.md).
+
+Each change is decided against a loaded state of the table and committed against that very state; after a conflict
+or an unanswered commit the table is loaded again and the change decided again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import structlog
+from pyiceberg.catalog import Catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.table import Table, Transaction
+from pyiceberg.transforms import IdentityTransform
+
+from engine.clock import Clock
+from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
+from engine.formats.value_codec import CodecSpec
+from engine.table import catalog as catalogs
+from engine.table.catalog import CommitConflict
+from engine.table.columns import TableLayout, iceberg_schema
+from engine.table.parquet_settings import ParquetSettings
+from engine.table.range_append import AppendResult, CommitResult, Outcome, RangeAppend
+from engine.table.schema_change import stage_columns, stage_schemas
+from engine.table.table_commit import CommitPlan, plan_commit, stage_commit, stage_ledger_line
+from engine.table.table_loading import TableLoader, new_table_properties
+from engine.table.topic_table import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY, TopicTable
+
+COMMIT_ATTEMPTS = 20
+"""Six processes committing to one table at once need about that many; more means something else is wrong."""
+
+FIRST_WAIT_MS = 10
+LONGEST_WAIT_MS = 1_000
+_JITTER_STEPS = 1 << 16
+
+_ENSURE_ATTEMPTS = 5
+"""Two processes that find a topic created again step on each other at most once each per rename and creation."""
+
+# The first id Iceberg gives to partition fields (spec, Partitioning).
+_PARTITION_FIELD_ID = 1000
+
+log = structlog.get_logger(__name__)
+
+Change = Callable[[Table, TopicTable], "tuple[Transaction, int | None] | None"]
+
+
+class TableWriter:
+    """Opens, creates and commits to the tables of one catalog. One object per process; safe between its threads."""
+
+    def __init__(self, catalog: Catalog, clock: Clock, *, namespace: str = catalogs.DEFAULT_NAMESPACE) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._namespace = namespace
+        self._loader = TableLoader(catalogs.warehouse_of(catalog))
+        self._tables: dict[str, Table] = {}
+        self._lock = threading.RLock()
+
+    def open(self, topic: str, topic_id: str) -> TopicTable | None:
+        """The table of this incarnation of a topic as the catalog has it now, or None.
+
+        Raises Unavailable, Corrupt, Invalid (a table of that name is not a topic's).
+        """
+        with self._lock:
+            table = self._load(topic, topic_id)
+            return None if table is None else self._loader.view(table)
+
+    def ensure(
+        self,
+        *,
+        topic: str,
+        topic_id: str,
+        cluster_id: str,
+        layout: TableLayout,
+        codec: CodecSpec,
+        value_fields: Sequence[pa.Field],
+    ) -> TopicTable:
+        """The table of this incarnation, created where there is none, with at least these value columns.
+
+        The table of an earlier incarnation keeps its files and is renamed with its topic id. Raises Invalid when the
+        table has another layout or format, or belongs to another cluster or topic; Unavailable; Corrupt.
+        """
+        with self._lock:
+            for attempt in range(_ENSURE_ATTEMPTS):
+                table = self._load(topic, topic_id)
+                if table is None:
+                    table = self._create(topic, topic_id, cluster_id, layout, codec, value_fields)
+                if table is not None:
+                    view = self._loader.view(table)
+                    _check_same(view, cluster_id, layout, codec)
+                    return self._change(view, lambda found, _: stage_columns(found, layout, value_fields))
+                self._wait(attempt)
+        raise Unavailable(f"the table could not be created in {_ENSURE_ATTEMPTS} attempts", topic=topic)
+
+    def add_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
+        """Store writers' schemas with the table and add the columns they need.
+
+        Raises Invalid when an id is known with another text, or a field's name is taken by Kafka's columns; a field
+        whose type differs from its column's adds nothing, and its records keep their bytes.
+        """
+        with self._lock:
+            return self._change(table, lambda found, view: stage_schemas(found, view, schemas))
+
+    def commit(
+        self, table: TopicTable, appends: Sequence[RangeAppend], settings: ParquetSettings | None = None
+    ) -> CommitResult:
+        """Add ranges in one Iceberg commit; each stands or falls by itself, and the result says which did.
+
+        ``settings``: the encodings the files were written with, remembered with the table. Raises CommitUnknown when
+        neither the commit nor the ledger afterwards could be had an answer from, Unavailable after too many conflicts
+        or when the catalog is away, Invalid for a file of another table.
+        """
+        _check_files(table, appends)
+        plans: list[tuple[CommitPlan, int | None]] = []
+
+        def change(found: Table, view: TopicTable) -> tuple[Transaction, int | None] | None:
+            plan = plan_commit(view, appends)
+            if not plan.accepted:
+                plans.append((plan, None))
+                return None
+            transaction, snapshot_id = stage_commit(found, view, plan, settings)
+            plans.append((plan, snapshot_id))
+            return transaction, snapshot_id
+
+        with self._lock:
+            cached = self._tables.get(table.topic_id)
+            if cached is not None and plan_commit(self._loader.view(cached), appends).refuses_some:
+                # The refusal may be true of the state in memory only: decide on what the catalog has.
+                self._tables.pop(table.topic_id)
+            view = self._change(table, change)
+            stored = self._tables[table.topic_id]
+        outcomes = list(plans[-1][0].outcomes)
+        for plan, snapshot_id in plans:
+            # An attempt that was not answered may have landed; its snapshot is then in the history.
+            if snapshot_id is not None and stored.metadata.snapshot_by_id(snapshot_id) is not None:
+                for index, outcome in enumerate(plan.outcomes):
+                    if outcome is Outcome.COMMITTED:
+                        outcomes[index] = Outcome.COMMITTED
+        results = (AppendResult(append=a, outcome=o) for a, o in zip(appends, outcomes, strict=True))
+        return CommitResult(table=view, results=tuple(results))
+
+    def set_log_start(self, table: TopicTable, partition: int, log_start: int) -> TopicTable:
+        """Record the stream's horizon of a partition; it never moves back.
+
+        Raises Invalid for a partition without a ledger line or a horizon beyond the ledger's end.
+        """
+
+        def change(found: Table, view: TopicTable) -> tuple[Transaction, int | None] | None:
+            entry = view.ledger.get(partition)
+            if entry is None or log_start > entry.end:
+                end = 0 if entry is None else entry.end
+                raise Invalid(
+                    f"the log start {log_start} lies beyond what is stored, which ends at {end}",
+                    topic=view.topic,
+                    partition=partition,
+                )
+            if log_start <= entry.log_start:
+                return None
+            return stage_ledger_line(found, partition, replace(entry, log_start=log_start))
+
+        with self._lock:
+            return self._change(table, change)
+
+    def _change(self, table: TopicTable, change: Change) -> TopicTable:
+        """Load, decide, commit; again after a conflict or an unanswered commit. None from ``change``: nothing to do."""
+        unanswered: CommitUnknown | None = None
+        for attempt in range(COMMIT_ATTEMPTS):
+            found = self._state(table, unanswered)
+            view = self._loader.view(found)
+            staged = change(found, view)
+            if staged is None:
+                return view
+            try:
+                catalogs.commit(found, staged[0])
+                return self._loader.view(found)
+            except CommitConflict as conflict:
+                log.info("commit_conflict", topic=table.topic, attempt=attempt, problem=conflict.problem)
+            except CommitUnknown as error:
+                log.warning("commit_unanswered", topic=table.topic, attempt=attempt, problem=error.problem)
+                unanswered = error
+            self._tables.pop(table.topic_id, None)
+            self._wait(attempt)
+        if unanswered is not None:
+            raise unanswered
+        raise Unavailable(f"the commit met a conflict {COMMIT_ATTEMPTS} times", topic=table.topic)
+
+    def _state(self, table: TopicTable, unanswered: CommitUnknown | None) -> Table:
+        """The state to decide on: the one in memory, which may be old (the commit finds out), or the catalog's."""
+        cached = self._tables.get(table.topic_id)
+        if cached is not None:
+            return cached
+        try:
+            loaded = self._load(table.topic, table.topic_id)
+        except (Unavailable, Corrupt) as error:
+            raise (unanswered or error) from error
+        if loaded is None:
+            raise unanswered or Invalid("the topic's table is gone from the catalog", topic=table.topic)
+        return loaded
+
+    def _load(self, topic: str, topic_id: str) -> Table | None:
+        """The table of this incarnation under its own name or, retired, under the one with its id."""
+        identifier = catalogs.table_identifier(self._namespace, topic)
+        for name in (identifier, catalogs.retired_identifier(identifier, topic_id)):
+            table = catalogs.load(self._catalog, name)
+            if table is not None and self._topic_id(table) == topic_id:
+                self._tables[topic_id] = table
+                return table
+        return None
+
+    def _topic_id(self, table: Table) -> str:
+        topic_id: str | None = table.metadata.properties.get(TOPIC_ID_PROPERTY)
+        if topic_id is None:
+            raise Invalid(
+                f"the table {'.'.join(table.name())} exists and is not a topic's",
+                next_step="rename that table, or set another namespace",
+            )
+        return topic_id
+
+    def _create(
+        self,
+        topic: str,
+        topic_id: str,
+        cluster_id: str,
+        layout: TableLayout,
+        codec: CodecSpec,
+        value_fields: Sequence[pa.Field],
+    ) -> Table | None:
+        """A new table; None when another process was quicker. An older incarnation's table is renamed first."""
+        identifier = catalogs.table_identifier(self._namespace, topic)
+        present = catalogs.load(self._catalog, identifier)
+        if present is not None:
+            _check_older_incarnation(present, topic, cluster_id)
+            retired = catalogs.retired_identifier(identifier, self._topic_id(present))
+            log.info("topic_created_again", topic=topic, topic_id=topic_id, older_table=".".join(retired))
+            catalogs.rename(self._catalog, identifier, retired)
+        schema = iceberg_schema(layout, value_fields)
+        partition_column = schema.find_field(layout.partition)
+        table = catalogs.create(
+            self._catalog,
+            identifier,
+            schema=schema,
+            location=catalogs.default_location(self._catalog, identifier, topic_id),
+            partition_spec=PartitionSpec(
+                PartitionField(partition_column.field_id, _PARTITION_FIELD_ID, IdentityTransform(), layout.partition)
+            ),
+            properties=new_table_properties(
+                topic=topic, topic_id=topic_id, cluster_id=cluster_id, layout=layout, codec=codec
+            ),
+        )
+        if table is not None:
+            self._tables[topic_id] = table
+        return table
+
+    def _wait(self, attempt: int) -> None:
+        """Longer each time, and never the same as another process: between half and all of the doubled wait."""
+        longest_ms = min(FIRST_WAIT_MS << attempt, LONGEST_WAIT_MS)
+        chance = int(self._clock.new_id()[:8], 16) % _JITTER_STEPS
+        self._clock.sleep(longest_ms // 2 + longest_ms * chance // (2 * _JITTER_STEPS))
+
+
+def _check_files(table: TopicTable, appends: Sequence[RangeAppend]) -> None:
+    for append in appends:
+        if append.file is not None and append.file.description.topic_id != table.topic_id:
+            raise Invalid(
+                f"a file of the topic id {append.file.description.topic_id} is to be added to {table.topic_id}'s table",
+                topic=table.topic,
+                partition=append.partition,
+                file=append.file.description.path,
+            )
+
+
+def _check_same(view: TopicTable, cluster_id: str, layout: TableLayout, codec: CodecSpec) -> None:
+    if view.cluster_id != cluster_id:
+        raise Invalid(
+            f"the topic's table belongs to the cluster {view.cluster_id}, not {cluster_id}",
+            topic=view.topic,
+            next_step="set another namespace for this cluster",
+        )
+    if view.layout != layout or view.codec.name != codec.name:
+        raise Invalid(
+            f"the topic's table was made for {view.codec.name} values and {view.layout}, the settings say "
+            f"{codec.name} and {layout}",
+            topic=view.topic,
+            next_step="set the topic's value, key and column_prefix back, or rename the table to begin a new one",
+        )
+
+
+def _check_older_incarnation(table: Table, topic: str, cluster_id: str) -> None:
+    properties = table.metadata.properties
+    if properties.get(TOPIC_PROPERTY) != topic or properties.get(CLUSTER_ID_PROPERTY) != cluster_id:
+        raise Invalid(
+            f"the table {'.'.join(table.name())} belongs to the topic {properties.get(TOPIC_PROPERTY)} of the cluster "
+            f"{properties.get(CLUSTER_ID_PROPERTY)}",
+            topic=topic,
+            next_step="set another namespace for this cluster",
+        )

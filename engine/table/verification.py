@@ -1,0 +1,119 @@
+"""Reads a table file back from the warehouse and says what is truly in it: evidence, gathered where the file is.
+
+Runs in a worker, far from the driver, and knows nothing of what the file should hold: the verifier compares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import crc32c
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
+from engine.errors import Corrupt, FloebergError
+from engine.formats.value_codec import ValueCodec, open_codec
+from engine.offset_range import OffsetRange
+from engine.records import Records
+from engine.table.data_file import FileFooter
+from engine.table.rows import records_from_rows
+from engine.table.topic_table import TableFacts
+from engine.table.warehouse import READ_PIECE_BYTES, Warehouse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was found in a file: its bytes' size and CRC-32C, what its footer claims, and what its rows are.
+
+    ``offsets`` from the first row's offset to behind the last one's, None without rows; ``digest`` of the records the
+    rows give back. Plain and picklable: it proves nothing until the verifier has compared it.
+    """
+
+    path: str
+    size_bytes: int
+    checksum: int
+    footer: FileFooter
+    partition: int
+    offsets: OffsetRange | None
+    digest: RangeDigest
+
+
+def verify_file(path: str, facts: TableFacts) -> Verification:
+    """Read a file whole, twice: its bytes for the checksum, its rows for the digest.
+
+    Memory: one row group. Raises Corrupt when the file is missing, is no Parquet file, has a page whose checksum is
+    wrong, or rows that this program did not write; Unavailable when the warehouse does not answer.
+    """
+    size_bytes, checksum = _checksum(facts.warehouse, path)
+    with facts.warehouse.open_input(path) as source:
+        try:
+            file = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
+            footer = FileFooter.from_key_values(file.metadata.metadata, file=path)
+            codec = open_codec(facts.codec, facts.value_fields)
+            rows = _RowEvidence(facts, codec, path)
+            for index in range(file.num_row_groups):
+                rows.add(file.read_row_group(index, use_threads=False))
+        except (pa.ArrowException, OSError) as error:
+            raise Corrupt(f"a data file can't be read: {error}", topic=facts.topic, file=path) from error
+    return Verification(
+        path=path,
+        size_bytes=size_bytes,
+        checksum=checksum,
+        footer=footer,
+        partition=rows.partition,
+        offsets=rows.offsets,
+        digest=rows.digest,
+    )
+
+
+class _RowEvidence:
+    """Folds row groups, in file order, into one account of the rows."""
+
+    def __init__(self, facts: TableFacts, codec: ValueCodec, path: str) -> None:
+        self._facts = facts
+        self._codec = codec
+        self._path = path
+        self.partition = -1
+        self.offsets: OffsetRange | None = None
+        self.digest = EMPTY_DIGEST
+
+    def add(self, table: pa.Table) -> None:
+        if table.num_rows == 0:
+            return
+        partitions = pc.min_max(table.column(self._facts.layout.partition)).as_py()
+        if partitions["min"] != partitions["max"] or self.partition not in {-1, partitions["min"]}:
+            raise self._corrupt("a data file has rows of several partitions")
+        self.partition = partitions["min"]
+        records = self._records(table)
+        first, last = int(records.offset[0]), int(records.offset[-1])
+        behind = self.offsets.end if self.offsets is not None else first
+        if first < behind or bool((records.offset[1:] <= records.offset[:-1]).any()):
+            raise self._corrupt("the rows of a data file are not in rising offset order", offset=first)
+        start = self.offsets.start if self.offsets is not None else first
+        self.offsets = OffsetRange(start=start, end=last + 1)
+        self.digest = self.digest.then(digest_of(records))
+
+    def _records(self, table: pa.Table) -> Records:
+        try:
+            return records_from_rows(self._facts.layout, table, self._codec)
+        except FloebergError as error:
+            raise self._corrupt(f"the rows of a data file don't give records back: {error.problem}") from error
+
+    def _corrupt(self, problem: str, *, offset: int | None = None) -> Corrupt:
+        return Corrupt(
+            problem, topic=self._facts.topic, partition=max(self.partition, 0), offset=offset, file=self._path
+        )
+
+
+def _checksum(warehouse: Warehouse, path: str) -> tuple[int, int]:
+    """(bytes, CRC-32C) of the file as the warehouse gives it now."""
+    size_bytes, checksum = 0, 0
+    with warehouse.open_input(path) as file:
+        while piece := file.read_buffer(READ_PIECE_BYTES):
+            if piece.size == 0:
+                break
+            checksum = crc32c.crc32c(memoryview(piece), checksum)
+            size_bytes += piece.size
+    return size_bytes, checksum
