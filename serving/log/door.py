@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import crc32c
 import structlog
-from engine.table.verifier import VerifiedRange
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
+from engine.table.verifier import VerifiedRange
 from serving.log.auxiliary_state import MAX_SIZE_BYTES, AuxiliaryState
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
 from serving.log.commit_signal import CommitSignal
@@ -184,13 +184,13 @@ def create_log_door(
 
 
 def _copied(segment: RemoteSegment, verified: VerifiedRange) -> Response:
-    """The answer after which the broker may drop its segment: only a VerifiedRange that covers it gives it."""
-    same_partition = (verified.partition.topic_id, verified.partition.partition) == (
-        segment.topic_id,
-        segment.partition,
-    )
-    assert same_partition, f"verified was {verified}, asked was {segment}"
-    assert verified.range.covers(segment.range), f"verified was {verified}, asked was {segment}"
+    """The answer after which the broker may drop its segment. Nothing gives it but a VerifiedRange up to its end.
+
+    It may begin after the segment does: offsets below the broker's log start need no proof.
+    """
+    same_partition = (verified.topic_id, verified.partition) == (segment.topic_id, segment.partition)
+    assert same_partition, f"{verified} for {segment}"
+    assert segment.range.end - 1 in verified.range, f"{verified} for {segment}"
     return JSONResponse({"copied": {"start": segment.range.start, "end": segment.range.end}})
 
 

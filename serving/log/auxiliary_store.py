@@ -1,0 +1,57 @@
+"""Where auxiliary states are kept: one small object a copied range, in the warehouse beside the table's data."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+
+from engine.offset_range import OffsetRange
+from engine.table.topic_table import TopicTable
+from serving.log.auxiliary_state import AuxiliaryState
+from serving.log.backend import NoSuchSegment
+
+_NAME = re.compile(r"(\d{20})-(\d{20})\.aux")
+
+
+class AuxiliaryStore:
+    """Named by partition and range. Safe to use from several threads of one process."""
+
+    def __init__(self) -> None:
+        # A local file is written under a temporary name made of its own: two copies of one range must not meet there.
+        self._writing = threading.Lock()
+
+    def put(self, table: TopicTable, partition: int, range: OffsetRange, state: AuxiliaryState) -> None:  # noqa: A002  # the field's own word
+        """Durable when it returns; replaces what the same range had. Raises Unavailable."""
+        with self._writing:
+            table.warehouse.write_bytes(_path(table, partition, range), state.to_bytes())
+
+    def get(self, table: TopicTable, partition: int, range: OffsetRange) -> AuxiliaryState:  # noqa: A002
+        """Raises NoSuchSegment when nothing is kept for exactly this range, Corrupt, Unavailable."""
+        path = _path(table, partition, range)
+        if not table.warehouse.exists(path):
+            raise NoSuchSegment(
+                f"No leader epochs and producer snapshot are kept for {range}",
+                topic=table.topic,
+                partition=partition,
+                file=path,
+            )
+        return AuxiliaryState.from_bytes(table.warehouse.read_bytes(path))
+
+    def ranges(self, table: TopicTable, partition: int) -> Iterator[OffsetRange]:
+        """Every range that something is kept for, in no order."""
+        for file in table.warehouse.list(_folder(table, partition)):
+            match = _NAME.fullmatch(file.path.rpartition("/")[2])
+            if match is not None:
+                yield OffsetRange(start=int(match[1]), end=int(match[2]))
+
+    def delete(self, table: TopicTable, partition: int, range: OffsetRange) -> None:  # noqa: A002
+        table.warehouse.delete(_path(table, partition, range))
+
+
+def _folder(table: TopicTable, partition: int) -> str:
+    return f"{table.location.rstrip('/')}/log_door/p={partition}"
+
+
+def _path(table: TopicTable, partition: int, range: OffsetRange) -> str:  # noqa: A002
+    return f"{_folder(table, partition)}/{range.start:020d}-{range.end:020d}.aux"

@@ -1,0 +1,158 @@
+"""The log door's real backend: the table, through the engine's reader and verifier."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import Corrupt, Unavailable
+from engine.log_reader import LogReader
+from engine.offset_range import OffsetRange
+from engine.table.topic_table import TopicTable
+from engine.table.verifier import VerifiedRange, Verifier
+from serving.log.auxiliary_state import AuxiliaryState
+from serving.log.auxiliary_store import AuxiliaryStore
+from serving.log.backend import NoSuchSegment, RemoteSegment
+from serving.log.topic_tables import TopicTables
+
+_Answer = TypeVar("_Answer")
+
+
+class BrokerView(Protocol):
+    """What the daemon knows of the broker and can ask of its tiering loop."""
+
+    def log_start(self, topic_id: str, partition: int) -> int | None:
+        """The broker's log start offset as it was last seen; None when it never was."""
+
+    def hurry(self, topic_id: str, partition: int, end: int) -> None:
+        """Offsets below ``end`` are waited for. Returns at once."""
+
+
+class TieredLog:
+    """A LogDoorBackend over the tables.
+
+    Loaded tables are kept and used as long as their ledger covers what is asked for: a view of an older snapshot
+    reads the same records. When its files are gone (compaction), the table is loaded anew and the read tried again.
+    """
+
+    def __init__(
+        self, *, tables: TopicTables, reader: LogReader, verifier: Verifier, broker: BrokerView, store: AuxiliaryStore
+    ) -> None:
+        self._tables = tables
+        self._reader = reader
+        self._verifier = verifier
+        self._broker = broker
+        self._store = store
+        self._lock = threading.Lock()
+        self._views: dict[str, TopicTable] = {}
+
+    def verified(self, segment: RemoteSegment) -> VerifiedRange | None:
+        """Offsets below the broker's log start need no proof: a segment keeps its name when DeleteRecords cuts it."""
+        log_start = self._broker.log_start(segment.topic_id, segment.partition)
+        start = min(max(segment.range.start, log_start or 0), segment.range.end - 1)
+        needed = OffsetRange(start=start, end=segment.range.end)
+        table = self._covering(segment, needed)
+        if table is None:
+            return None
+        return self._verifier.verified_range(table, segment.partition, needed)
+
+    def hurry(self, segment: RemoteSegment) -> None:
+        self._broker.hurry(segment.topic_id, segment.partition, segment.range.end)
+
+    def keep_auxiliary_state(self, segment: RemoteSegment, state: AuxiliaryState) -> None:
+        self._store.put(self._known(segment), segment.partition, segment.range, state)
+
+    def auxiliary_state(self, segment: RemoteSegment) -> AuxiliaryState:
+        return self._store.get(self._known(segment), segment.partition, segment.range)
+
+    def records(self, segment: RemoteSegment, *, start: int, max_bytes: int) -> Iterator[memoryview]:
+        def begin(table: TopicTable, served: OffsetRange) -> Iterator[memoryview]:
+            batches = self._reader.read(
+                table, segment.partition, range=served, start=max(start, served.start), max_bytes=max_bytes
+            )
+            # The first batch is made here, so that files that are gone are noticed while another view may help.
+            first = next(batches)
+            return chain((first,), batches)
+
+        return self._with_table(segment, begin)
+
+    def offset_grid(self, segment: RemoteSegment) -> NDArray[np.int64]:
+        def grid(table: TopicTable, served: OffsetRange) -> NDArray[np.int64]:
+            before = served.start - segment.range.start
+            within = self._reader.offset_grid(table, segment.partition, served) + before
+            return np.concatenate([np.array([before], np.int64), within]) if before else within
+
+        return self._with_table(segment, grid)
+
+    def time_index(self, segment: RemoteSegment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        def index(table: TopicTable, served: OffsetRange) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            timestamp_ms, relative = self._reader.time_index(table, segment.partition, served)
+            return timestamp_ms, relative + (served.start - segment.range.start)
+
+        return self._with_table(segment, index)
+
+    def release(self, segment: RemoteSegment) -> None:
+        """Removes auxiliary states wholly below the recorded log start: of this hint, and of hints that were lost."""
+        table = self._load(segment.topic_id)
+        entry = table.ledger.get(segment.partition) if table is not None else None
+        if table is None or entry is None or entry.log_start == 0:
+            return
+        for kept in list(self._store.ranges(table, segment.partition)):
+            if kept.end <= entry.log_start:
+                self._store.delete(table, segment.partition, kept)
+
+    def _with_table(self, segment: RemoteSegment, work: Callable[[TopicTable, OffsetRange], _Answer]) -> _Answer:
+        """Do it with the view that is at hand; once more with a new one when there is a newer."""
+        table = self._covering(segment, OffsetRange(start=segment.range.end - 1, end=segment.range.end))
+        if table is None:
+            raise Unavailable(f"Offsets {segment} are not in a table (yet)")
+        try:
+            return work(table, _served(table, segment))
+        except (Corrupt, Unavailable):
+            newest = self._load(segment.topic_id)
+            if newest is None or newest.metadata_location == table.metadata_location:
+                raise
+            return work(newest, _served(newest, segment))
+
+    def _covering(self, segment: RemoteSegment, needed: OffsetRange) -> TopicTable | None:
+        """A view whose ledger covers ``needed``; None when the newest doesn't."""
+        with self._lock:
+            known = self._views.get(segment.topic_id)
+        for table in (known, None):
+            view = table or self._load(segment.topic_id)
+            entry = view.ledger.get(segment.partition) if view is not None else None
+            if entry is not None and entry.range.covers(needed):
+                return view
+        return None
+
+    def _known(self, segment: RemoteSegment) -> TopicTable:
+        with self._lock:
+            known = self._views.get(segment.topic_id)
+        table = known or self._load(segment.topic_id)
+        if table is None:
+            raise Unavailable(f"There is no table (yet) for topic id {segment.topic_id}")
+        return table
+
+    def _load(self, topic_id: str) -> TopicTable | None:
+        table = self._tables.load(topic_id)
+        with self._lock:
+            if table is None:
+                self._views.pop(topic_id, None)
+            else:
+                self._views[topic_id] = table
+        return table
+
+
+def _served(table: TopicTable, segment: RemoteSegment) -> OffsetRange:
+    """The part of the segment that is still served: not what lies below the recorded log start."""
+    start = max(segment.range.start, table.ledger[segment.partition].log_start)
+    if start >= segment.range.end:
+        raise NoSuchSegment(
+            f"Offsets {segment.range} lie below the log start {start}", topic=table.topic, partition=segment.partition
+        )
+    return OffsetRange(start=start, end=segment.range.end)
