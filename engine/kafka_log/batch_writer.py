@@ -214,5 +214,7 @@ def _with_empty_batches(batches: list[memoryview], plan: _Plan, records: Records
         empty = empty_batch(
             beyond, leader_epoch=int(records.leader_epoch[row]), timestamp_ms=int(records.timestamp_ms[row])
         )
-        batches.insert(batch + 1, memoryview(empty))
+        batches[batch + 1 : batch + 1] = [
+            memoryview(empty)[at : at + HEADER_SIZE_BYTES] for at in range(0, len(empty), HEADER_SIZE_BYTES)
+        ]
     return batches

@@ -59,6 +59,8 @@ class Decompressor:
 
         Errors: DecompressError, TargetFull (also when the result would fill ``target`` to its last byte).
         """
+        if len(target) == 0:
+            raise TargetFull
         try:
             if compression is Compression.ZSTD:
                 written = self._zstd_into(source, target)

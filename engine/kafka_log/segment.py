@@ -14,6 +14,8 @@ from typing import Final
 
 from engine.errors import Unavailable
 
+# A broker rolls a segment before an offset is so far from its base that an index entry could not hold it.
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _LOG_NAME: Final = re.compile(r"([0-9]{20})\.log", re.ASCII)
 
 
@@ -41,6 +43,12 @@ class Segment:
 
 def segment_file_name(base_offset: int) -> str:
     return f"{base_offset:020d}.log"
+
+
+def base_offset_in(log_path: Path) -> int | None:
+    """The base offset that the file's name states, or None for another kind of name."""
+    name = _LOG_NAME.fullmatch(log_path.name)
+    return int(name[1]) if name else None
 
 
 def list_segments(directory: Path) -> tuple[Segment, ...]:

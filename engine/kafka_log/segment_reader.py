@@ -27,6 +27,7 @@ from engine.kafka_log.record_batch import (
     parse_header,
 )
 from engine.kafka_log.record_block import RecordBlock
+from engine.kafka_log.segment import MAX_RELATIVE_OFFSET, base_offset_in
 from engine.kafka_log.transaction_index import AbortedBatches, AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.records import Records
@@ -71,7 +72,11 @@ def read_segment(
     try:
         with path.open("rb", buffering=0) as file:
             segment = _SegmentScan(
-                descriptor=file.fileno(), range=range, closed=closed, aborted=AbortedBatches(aborted)
+                descriptor=file.fileno(),
+                base_offset=base_offset_in(path),
+                range=range,
+                closed=closed,
+                aborted=AbortedBatches(aborted),
             )
             yield from segment.blocks(block_bytes)
     except (Corrupt, OSError) as error:
@@ -96,11 +101,15 @@ def scan_batch_headers(
 @dataclass(slots=True, kw_only=True, eq=False)
 class _SegmentScan:
     descriptor: int
+    base_offset: int | None
     range: OffsetRange
     closed: bool
     aborted: AbortedBatches
     decompressor: Decompressor = field(default_factory=Decompressor)
-    last_offset: int = -1
+    last_offset: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.last_offset = (self.base_offset or 0) - 1
 
     def blocks(self, block_bytes: int) -> Iterator[Records]:
         block = RecordBlock(target_bytes=block_bytes)
@@ -124,11 +133,15 @@ class _SegmentScan:
         """(bytes behind the header, row of the batch table) of each batch that holds records to be kept."""
         for window, batches in self._windows():
             view = window.data
-            for batch in map(tuple, batches.tolist()):
+            rows = list(map(tuple, batches.tolist()))
+            for index, batch in enumerate(rows):
                 start, end = batch[kernels.START], batch[kernels.END]
                 base_offset, last_offset = batch[kernels.BASE_OFFSET], batch[kernels.LAST_OFFSET]
-                self._check_order(batch)
+                self._check_claims(batch)
                 if base_offset >= self.range.end:
+                    if self.closed and index + 1 < len(rows):
+                        # The CRC leaves the base offset out: the next batch tells whether this one's can be true.
+                        self._check_claims(rows[index + 1])
                     return
                 if last_offset < self.range.start:
                     continue
@@ -147,13 +160,17 @@ class _SegmentScan:
             return not self.aborted.holds(batch[kernels.PRODUCER_ID], batch[kernels.BASE_OFFSET])
         return True
 
-    def _check_order(self, batch: tuple[int, ...]) -> None:
+    def _check_claims(self, batch: tuple[int, ...]) -> None:
         base_offset, last_offset = batch[kernels.BASE_OFFSET], batch[kernels.LAST_OFFSET]
         if not self.last_offset < base_offset <= last_offset:
             problem = f"A batch covers offsets {base_offset} to {last_offset} and follows offset {self.last_offset}"
             raise Corrupt(problem, offset=base_offset)
-        if batch[kernels.RECORD_COUNT] < 0:
-            raise Corrupt(f"A batch claims {batch[kernels.RECORD_COUNT]} records", offset=base_offset)
+        if self.base_offset is not None and base_offset > self.base_offset + MAX_RELATIVE_OFFSET:
+            problem = f"A batch is at offset {base_offset} and its segment starts at {self.base_offset}, too far away"
+            raise Corrupt(problem, offset=base_offset)
+        count, body_bytes = batch[kernels.RECORD_COUNT], batch[kernels.END] - batch[kernels.START] - HEADER_SIZE_BYTES
+        if count < 0 or (count == 0 and body_bytes):
+            raise Corrupt(f"A batch claims {count} records in {body_bytes} bytes", offset=base_offset)
         self.last_offset = last_offset
 
     def _windows(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
