@@ -26,6 +26,7 @@ from engine.formats.avro_operations import (
     OPAQUE,
     OPERATION,
     PARAMETER,
+    ROW_WIDTH,
     S_BIT_OFFSET,
     S_CHILD_COUNT,
     S_DATA,
@@ -37,6 +38,7 @@ from engine.formats.avro_operations import (
     S_VALUE_BITS,
     S_VALUES,
     SLOT,
+    SLOT_WIDTH,
     STRING,
     TARGET,
     TIME_MICROS,
@@ -45,7 +47,17 @@ from engine.formats.avro_operations import (
     UNION,
     UUID_TEXT,
 )
-from engine.formats.memory_kernels import copy, copy_text, load_i32, load_i64, load_u8, store_i64, store_u8
+from engine.formats.memory_kernels import (
+    copy,
+    copy_text,
+    load_i32,
+    load_i64,
+    load_u8,
+    set_word,
+    store_i64,
+    store_u8,
+    word,
+)
 from engine.kernel_types import read_only, writable
 
 # Every operation may write this many bytes before it asks for room: the longest number, or a UUID's text.
@@ -64,12 +76,12 @@ ENCODE_PROBLEM = {
 
 _ENCODE_ROWS = types.int64(
     read_only(types.int64), types.int64, types.int64,
-    types.Array(types.int64, 2, "C", readonly=True), types.Array(types.int64, 2, "C", readonly=True),
+    read_only(types.int64), read_only(types.int64),
     writable(types.int64), writable(types.uint8), writable(types.int64), writable(types.int64),
 )  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def write_number(to, value):  # type: ignore[no-untyped-def]
     """A zigzag varint at an address: the address behind it."""
     left = np.uint64((value << 1) ^ (value >> 63))
@@ -81,37 +93,37 @@ def write_number(to, value):  # type: ignore[no-untyped-def]
     return to + 1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def is_set(address, bit):  # type: ignore[no-untyped-def]
     return (load_u8(address + (bit >> 3)) >> np.uint8(bit & 7)) & 1 == 1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def write_string(base, at, limit, slot, entry):  # type: ignore[no-untyped-def]
     """A string from plain or dictionary-encoded columns: the position behind it, or what is wrong."""
-    if slot[S_INDICES] != 0:
-        entry = np.int64(load_i32(slot[S_INDICES] + 4 * entry))
-        if entry < 0 or entry >= slot[S_ENTRY_COUNT]:
+    if word(slot, S_INDICES) != 0:
+        entry = np.int64(load_i32(word(slot, S_INDICES) + 4 * entry))
+        if entry < 0 or entry >= word(slot, S_ENTRY_COUNT):
             return np.int64(BAD_INDEX)
-    begin = np.int64(load_i32(slot[S_OFFSETS] + 4 * entry))
-    length = np.int64(load_i32(slot[S_OFFSETS] + 4 * entry + 4)) - begin
-    if begin < 0 or length < 0 or begin + length > slot[S_DATA_SIZE]:
+    begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))
+    length = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry + 4)) - begin
+    if begin < 0 or length < 0 or begin + length > word(slot, S_DATA_SIZE):
         return np.int64(BAD_OFFSETS)
     if at + length + ROOM > limit:
         return np.int64(NO_ROOM)
     at = write_number(base + at, length) - base
-    copy_text(base + at, slot[S_DATA] + begin, length, slot[S_DATA_SIZE] - begin)
+    copy_text(base + at, word(slot, S_DATA) + begin, length, word(slot, S_DATA_SIZE) - begin)
     return at + length
 
 
 @njit(nogil=True, cache=True)
 def write_enum(base, at, slot, entry):  # type: ignore[no-untyped-def]
     """An enum's index: the slot's values are indices of symbols, of the rows or of the dictionary's entries."""
-    if slot[S_INDICES] != 0:
-        entry = np.int64(load_i32(slot[S_INDICES] + 4 * entry))
-        if entry < 0 or entry >= slot[S_ENTRY_COUNT]:
+    if word(slot, S_INDICES) != 0:
+        entry = np.int64(load_i32(word(slot, S_INDICES) + 4 * entry))
+        if entry < 0 or entry >= word(slot, S_ENTRY_COUNT):
             return np.int64(BAD_INDEX)
-    symbol = np.int64(load_i32(slot[S_VALUES] + 4 * entry))
+    symbol = np.int64(load_i32(word(slot, S_VALUES) + 4 * entry))
     if symbol < 0:
         return np.int64(NO_SYMBOL)
     return write_number(base + at, symbol) - base
@@ -135,8 +147,8 @@ def write_decimal(base, at, limit, row, address):  # type: ignore[no-untyped-def
     low = np.uint64(load_i64(address))
     high = np.uint64(load_i64(address + 8))
     fill = np.uint64(0xFF) if np.int64(high) < 0 else np.uint64(0)
-    size = row[PARAMETER]
-    if row[OPERATION] == DECIMAL_BYTES:
+    size = word(row, PARAMETER)
+    if word(row, OPERATION) == DECIMAL_BYTES:
         size = np.int64(16)
         while size > 1:
             top = decimal_byte(high, low, size - 1)
@@ -180,15 +192,15 @@ def write_uuid_text(base, at, address):  # type: ignore[no-untyped-def]
     return to - base
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def write_leaf(base, at, limit, row, slot, entry):  # type: ignore[no-untyped-def]
     """One value: the position behind it, or a negative code."""
-    if slot[S_VALIDITY] != 0 and not is_set(slot[S_VALIDITY], entry + slot[S_BIT_OFFSET]):
+    if word(slot, S_VALIDITY) != 0 and not is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET)):
         return np.int64(NULL_FOUND)
-    operation = row[OPERATION]
+    operation = word(row, OPERATION)
     if operation in (STRING, BYTES):
         return write_string(base, at, limit, slot, entry)
-    values = slot[S_VALUES]
+    values = word(slot, S_VALUES)
     if operation == LONG:
         return write_number(base + at, load_i64(values + 8 * entry)) - base
     if operation == DOUBLE:
@@ -199,7 +211,7 @@ def write_leaf(base, at, limit, row, slot, entry):  # type: ignore[no-untyped-de
     if operation == ENUM:
         return write_enum(base, at, slot, entry)
     if operation == BOOLEAN:
-        store_u8(base + at, np.uint8(is_set(values, entry + slot[S_VALUE_BITS])))
+        store_u8(base + at, np.uint8(is_set(values, entry + word(slot, S_VALUE_BITS))))
         return at + 1
     if operation in (TIMESTAMP_MILLIS, TIME_MILLIS, TIME_MICROS):
         return write_scaled(base, at, operation, load_i64(values + 8 * entry))
@@ -208,7 +220,7 @@ def write_leaf(base, at, limit, row, slot, entry):  # type: ignore[no-untyped-de
     if operation == UUID_TEXT:
         return write_uuid_text(base, at, values + 16 * entry)
     # FLOAT and FIXED: the column holds the bytes as they are.
-    size = row[PARAMETER]
+    size = word(row, PARAMETER)
     if at + size + ROOM > limit:
         return np.int64(NO_ROOM)
     copy(base + at, values + size * entry, size)
@@ -220,54 +232,55 @@ def encode_record(base, at, limit, entry, program, slots, lists, trouble):  # ty
     """One record's value at position ``at`` of the output: the position behind it, or a negative code."""
     step, depth = np.int64(0), np.int64(0)
     while True:
-        row = program[step]
-        operation = row[OPERATION]
-        slot = slots[row[SLOT]]
+        row = program + 8 * ROW_WIDTH * step
+        operation = word(row, OPERATION)
+        slot = slots + 8 * SLOT_WIDTH * word(row, SLOT)
         following = step + 1
         if at + ROOM > limit:
             at = np.int64(NO_ROOM)
         elif operation <= LAST_LEAF:
             at = write_leaf(base, at, limit, row, slot, entry)
         elif operation == UNION:
-            null_index = row[PARAMETER]
+            null_index = word(row, PARAMETER)
             if null_index < 0:
                 at = write_number(base + at, np.int64(0)) - base
-            elif slot[S_VALIDITY] == 0 or is_set(slot[S_VALIDITY], entry + slot[S_BIT_OFFSET]):
+            elif word(slot, S_VALIDITY) == 0 or is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET)):
                 at = write_number(base + at, 1 - null_index) - base
             else:
                 at = write_number(base + at, null_index) - base
-                following = row[TARGET]
+                following = word(row, TARGET)
         elif operation == ARRAY:
-            begin = np.int64(load_i32(slot[S_OFFSETS] + 4 * entry))
-            end = np.int64(load_i32(slot[S_OFFSETS] + 4 * entry + 4))
-            if begin < 0 or end < begin or end > slot[S_CHILD_COUNT]:
+            begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))
+            end = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry + 4))
+            if begin < 0 or end < begin or end > word(slot, S_CHILD_COUNT):
                 at = np.int64(BAD_OFFSETS)
-            elif slot[S_VALIDITY] != 0 and not is_set(slot[S_VALIDITY], entry + slot[S_BIT_OFFSET]):
+            elif word(slot, S_VALIDITY) != 0 and not is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET)):
                 at = np.int64(NULL_FOUND)
             else:
                 at = write_number(base + at, end - begin) - base
                 if begin == end:
-                    following = row[TARGET]
+                    following = word(row, TARGET)
                 else:
-                    lists[depth], lists[depth + 1] = entry, end
+                    set_word(lists, depth, entry)
+                    set_word(lists, depth + 1, end)
                     depth += 2
                     entry = begin
         elif operation == ARRAY_END:
             entry += 1
-            if entry < lists[depth - 1]:
-                following = row[TARGET]
+            if entry < word(lists, depth - 1):
+                following = word(row, TARGET)
             else:
                 depth -= 2
-                entry = lists[depth]
+                entry = word(lists, depth)
                 at = write_number(base + at, np.int64(0)) - base
         elif operation == OPAQUE:
-            if row[PARAMETER] >= 0:
-                store_u8(base + at, np.uint8(row[PARAMETER]))
+            if word(row, PARAMETER) >= 0:
+                store_u8(base + at, np.uint8(word(row, PARAMETER)))
                 at += 1
             else:
                 at = np.int64(NO_COLUMN)
         if at < 0 or operation == END:
-            trouble[0] = step
+            set_word(trouble, 0, step)
             return at
         step = following
 
@@ -281,6 +294,7 @@ def encode_rows(rows, first, schema_id, program, slots, lists, out, ends, troubl
     """
     base = out.ctypes.data
     limit = out.shape[0]
+    steps, table, stack, report = program.ctypes.data, slots.ctypes.data, lists.ctypes.data, trouble.ctypes.data
     for index in range(first, rows.shape[0]):
         at = ends[index]
         trouble[1] = NO_ROOM
@@ -289,7 +303,7 @@ def encode_rows(rows, first, schema_id, program, slots, lists, out, ends, troubl
         store_u8(base + at, np.uint8(0))
         for byte in range(4):
             store_u8(base + at + 1 + byte, np.uint8((schema_id >> (24 - 8 * byte)) & 0xFF))
-        at = encode_record(base, at + 5, limit, rows[index], program, slots, lists, trouble)
+        at = encode_record(base, at + 5, limit, rows[index], steps, table, stack, report)
         if at < 0:
             trouble[1] = at
             return index

@@ -30,9 +30,10 @@ def encode_with(
     trouble = np.zeros(2, np.int64)
     lists = np.empty(2 * program.list_depth + 2, np.int64)
     out = _enlarged(out, used, used + FIRST_GUESS_BYTES * len(rows) + ROOM)
+    steps, slots = program.rows.ravel(), binding.slots.ravel()
     done = 0
     while True:
-        done = int(encode_rows(rows, done, schema_id, program.rows, binding.slots, lists, out, ends, trouble))
+        done = int(encode_rows(rows, done, schema_id, steps, slots, lists, out, ends, trouble))
         if done == len(rows):
             return out, ends
         step, code = trouble.tolist()

@@ -29,6 +29,7 @@ from engine.formats.avro_mapping import (
 )
 from engine.formats.avro_schema import AvroType, parse_schema
 from engine.formats.avro_skip import SkipTable
+from engine.formats.memory_kernels import SLACK
 
 # Bytes an entry of the values takes; strings and lists have 32-bit offsets.
 _WIDTH = {
@@ -265,7 +266,7 @@ class _Compiler:
             list_depth=self.deepest,
             skips=skips,
             skip_children=skip_children,
-            pool=np.frombuffer(b"".join(self.pool) or b"\0", np.uint8),
+            pool=np.frombuffer(b"".join(self.pool) + bytes(SLACK), np.uint8),
             pool_start=np.cumsum(lengths).astype(np.int32),
             symbols=self.symbols,
             layouts=tuple(self.columns.get(field.name) for field in fields),

@@ -46,6 +46,18 @@ store_i32 = _storer(32, types.int32)
 store_u64 = _storer(64, types.uint64)
 store_i64 = _storer(64, types.int64)
 
+
+@njit(nogil=True, cache=True, forceinline=True)
+def word(table, index):  # type: ignore[no-untyped-def]
+    """The 64-bit word ``index`` of the table at an address."""
+    return load_i64(table + 8 * index)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def set_word(table, index, value):  # type: ignore[no-untyped-def]
+    store_i64(table + 8 * index, np.int64(value))
+
+
 # Copies of up to this many bytes write whole words when both sides have room for them: strings are short.
 SLACK = 16
 

@@ -6,21 +6,19 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
+from engine.formats.memory_kernels import load_u8
 from engine.kernel_types import read_only, strided, writable
 from engine.records import ByteSpans
 
-_IS_UTF8 = types.boolean(read_only(types.uint8), types.int64, types.int64)
 _FIND = types.int64(read_only(types.uint8), strided(types.int64), strided(types.int32), writable(types.uint8))
 
 
-@njit(_IS_UTF8, nogil=True, cache=True)
-def is_utf8(data, start, end):  # type: ignore[no-untyped-def]
-    """Whether ``data[start:end]`` is UTF-8: no surrogate, no overlong form, nothing over U+10FFFF."""
-    if start < 0 or end > data.shape[0]:
-        return False
+@njit(nogil=True, cache=True)
+def is_utf8(start, end):  # type: ignore[no-untyped-def]
+    """Whether the bytes between two addresses are UTF-8: no surrogate, no overlong form, nothing over U+10FFFF."""
     at = start
     while at < end:
-        lead = data[at]
+        lead = load_u8(at)
         if lead < 0x80:
             at += 1
             continue
@@ -42,10 +40,10 @@ def is_utf8(data, start, end):  # type: ignore[no-untyped-def]
                 high = np.uint8(0x8F)
         else:
             return False
-        if at + more >= end or data[at + 1] < low or data[at + 1] > high:
+        if at + more >= end or load_u8(at + 1) < low or load_u8(at + 1) > high:
             return False
         for index in range(2, more + 1):
-            if data[at + index] & 0xC0 != 0x80:
+            if load_u8(at + index) & 0xC0 != 0x80:
                 return False
         at += more + 1
     return True
@@ -54,10 +52,13 @@ def is_utf8(data, start, end):  # type: ignore[no-untyped-def]
 @njit(_FIND, nogil=True, cache=True)
 def _find_invalid(data, start, length, invalid):  # type: ignore[no-untyped-def]
     count = np.int64(0)
+    base = data.ctypes.data
     for row in range(start.shape[0]):
         size = np.int64(length[row])
         invalid[row] = 0
-        if size > 0 and not is_utf8(data, start[row], start[row] + size):
+        begin = start[row]
+        inside = begin >= 0 and begin + size <= data.shape[0]
+        if size > 0 and not (inside and is_utf8(base + begin, base + begin + size)):
             invalid[row] = 1
             count += 1
     return count
