@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.errors import Corrupt, Invalid, Unavailable
+from engine.kafka_log.log_directory import DirectoryName, DirectoryState, parse_directory_name, scan_log_directories
+from engine.kafka_log.partition_metadata import FILE_NAME, format_partition_metadata, read_topic_id
+
+TOPIC_ID = "J5pMf1rSTsyIUFj2FdjFPw"
+UNIQUE_ID = "0123456789abcdef0123456789abcdef"
+
+
+def partition_directory(log_dir: Path, name: str, metadata: str | None = format_partition_metadata(TOPIC_ID)) -> Path:
+    path = log_dir / name
+    path.mkdir(parents=True)
+    if metadata is not None:
+        (path / FILE_NAME).write_text(metadata)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "partition", "state"),
+    [
+        ("orders-0", "orders", 0, DirectoryState.LIVE),
+        ("a.b_c-d-12", "a.b_c-d", 12, DirectoryState.LIVE),
+        ("orders-delete-3", "orders-delete", 3, DirectoryState.LIVE),
+        ("x.1234-future-3", "x.1234-future", 3, DirectoryState.LIVE),
+        ("__consumer_offsets-49", "__consumer_offsets", 49, DirectoryState.LIVE),
+        (f"orders-3.{UNIQUE_ID}-future", "orders", 3, DirectoryState.FUTURE),
+        (f"a.b-3.{UNIQUE_ID}-stray", "a.b", 3, DirectoryState.STRAY),
+        (f"a-1-2.{UNIQUE_ID}-delete", "a-1", 2, DirectoryState.DELETED),
+    ],
+)
+def test_names_say_topic_partition_and_state(name: str, topic: str, partition: int, state: DirectoryState) -> None:
+    assert parse_directory_name(name) == DirectoryName(topic=topic, partition=partition, state=state)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "orders",
+        "orders-",
+        "-3",
+        "orders-x",
+        "orders-3-delete",
+        "orders-01",
+        "orders-3.-delete",
+        "or ders-3",
+        "orders-9999999999",
+        "a-3.x-gone",
+    ],
+)
+def test_names_that_kafka_does_not_give_say_nothing(name: str) -> None:
+    assert parse_directory_name(name) is None
+
+
+def test_partitions_of_several_log_directories_are_found_with_their_states(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    partition_directory(first, "orders-0")
+    partition_directory(second, "orders-1")
+    partition_directory(second, f"orders-0.{UNIQUE_ID}-future")
+    partition_directory(second, f"gone-0.{UNIQUE_ID}-stray")
+    partition_directory(first, f"gone-1.{UNIQUE_ID}-delete")
+    partition_directory(first, f"gone-2.{UNIQUE_ID}-delete", metadata=None)
+    partition_directory(first, "__cluster_metadata-0")
+    partition_directory(first, "remote-log-index-cache", metadata=None)
+    (first / "meta.properties").write_text("version=1\n")
+    (first / "replication-offset-checkpoint").write_text("0\n0\n")
+    scan = scan_log_directories([first, second])
+    assert scan.problems == ()
+    assert [(str(found.partition), found.path.parent.name, found.state) for found in scan.partitions] == [
+        ("gone-1", "a", DirectoryState.DELETED),
+        ("orders-0", "a", DirectoryState.LIVE),
+        ("gone-0", "b", DirectoryState.STRAY),
+        ("orders-0", "b", DirectoryState.FUTURE),
+        ("orders-1", "b", DirectoryState.LIVE),
+    ]
+    assert [str(found.partition) for found in scan.live] == ["orders-0", "orders-1"]
+    assert {found.partition.topic_id for found in scan.partitions} == {TOPIC_ID}
+
+
+def test_problems_are_reported_and_hide_nothing_else(tmp_path: Path) -> None:
+    log_dir = tmp_path / "logs"
+    partition_directory(log_dir, "orders-0")
+    partition_directory(log_dir, "orders-1", metadata=None)
+    partition_directory(log_dir, "orders-2", metadata="version: 0\ntopic_id: short")
+    partition_directory(log_dir, "lost+found")
+    scan = scan_log_directories([tmp_path / "offline", log_dir])
+    assert [str(found.partition) for found in scan.partitions] == ["orders-0"]
+    assert [(type(problem), Path(problem.file or "").name) for problem in scan.problems] == [
+        (Unavailable, "offline"),
+        (Invalid, "lost+found"),
+        (Unavailable, FILE_NAME),
+        (Corrupt, FILE_NAME),
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list any directory")
+def test_unreadable_log_directory_is_a_problem(tmp_path: Path) -> None:
+    partition_directory(tmp_path / "locked", "orders-0")
+    (tmp_path / "locked").chmod(0)
+    scan = scan_log_directories([tmp_path / "locked"])
+    (tmp_path / "locked").chmod(0o755)
+    assert [type(problem) for problem in scan.problems] == [Unavailable]
+
+
+def test_partition_live_in_two_log_directories_is_a_problem_and_in_neither(tmp_path: Path) -> None:
+    partition_directory(tmp_path / "a", "orders-0")
+    partition_directory(tmp_path / "b", "orders-0")
+    partition_directory(tmp_path / "b", "orders-1")
+    scan = scan_log_directories([tmp_path / "a", tmp_path / "b"])
+    assert [str(found.partition) for found in scan.partitions] == ["orders-1"]
+    assert [(type(problem), problem.partition) for problem in scan.problems] == [(Invalid, 0)]
+
+
+def test_topic_id_is_read_as_kafka_wrote_it(tmp_path: Path) -> None:
+    assert read_topic_id(partition_directory(tmp_path, "orders-0")) == TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "version: 0", f"version: 1\ntopic_id: {TOPIC_ID}", "version: 0\ntopic_id: " + "A" * 22, "\N{SNOWMAN}" * 9],
+)
+def test_metadata_that_names_no_topic_id_is_corrupt(tmp_path: Path, text: str) -> None:
+    with pytest.raises(Corrupt) as caught:
+        read_topic_id(partition_directory(tmp_path, "orders-0", text))
+    assert (caught.value.file or "").endswith(FILE_NAME)
