@@ -38,7 +38,8 @@ class Machine:
         )
 
     def __str__(self) -> str:
-        return f"{self.core_count} cores of {self.processor}, {self.memory_gib:.0f} GiB memory, {self.system}; {self.versions}"
+        hardware = f"{self.core_count} cores of {self.processor}, {self.memory_gib:.0f} GiB memory"
+        return f"{hardware}, {self.system}; {self.versions}"
 
 
 def _processor() -> str:

@@ -11,22 +11,27 @@ from bench.measurement import Measurement
 
 _INTRODUCTION = """\
 # Benchmarks
-Written by `make bench`; run it again rather than edit this page. CPU is user and system time of whole process trees (JVM, Python
-workers, ended children). A MiB is of value bytes as the producer sent them, a MB/s of replay is of uncompressed Kafka batches.
-The ratios compare what was measured in the same run, one after the other; the figure that stands for a row is the median.
+Written by `make bench`; run it again rather than edit this page. CPU is user and system time of whole process trees
+(JVM, Python workers, ended children). A MiB is of value bytes as the producer sent them, a MB/s of replay is of
+uncompressed Kafka batches. The ratios compare what was measured in the same run, one after the other; the figure
+that stands for a row is the median.
 """
 
 _NOTES = """
 ## What is compared with what
-- **Tiering** is the whole job as the daemon runs it: plan, Spark tasks that read zstd segments and write Parquet, Spark tasks that read
-  the files back and compare digests, commit. The first round of a session pays for class loading and kernels from the cache; the rounds
-  after it are measured.
-- **Structured Streaming** reads the same topic with Spark's Kafka source, decodes with `from_avro` and writes with Iceberg's own writer
-  (`availableNow`, zstd, a fresh table a round), in the same `local[2]`; its first round is left out too. It verifies nothing.
-- **pyarrow alone** writes the Arrow rows that tiering made, from memory, with pyarrow's defaults and zstd: no source to read, nothing to verify.
-- **Replay in process** rebuilds record batches from the warehouse, single-threaded CPU, uncompressed. **By a consumer**: confluent-kafka
-  with `max.partition.fetch.bytes` of 8 MiB reads the same records through the same broker, once from local segments and once from the table.
-- **A cold fetch** has no footer, no index and no row group in any cache but the file index; its bytes are counted at the warehouse.
+- **Tiering** is the whole job as the daemon runs it: plan, Spark tasks that read zstd segments and write Parquet,
+  Spark tasks that read the files back and compare digests, commit. The first round of a session pays for class
+  loading and kernels from the cache; the rounds after it are measured.
+- **Structured Streaming** reads the same topic with Spark's Kafka source, decodes with `from_avro` and writes with
+  Iceberg's own writer (`availableNow`, zstd, a fresh table a round), in the same `local[2]`; its first round is
+  left out too. It verifies nothing.
+- **pyarrow alone** writes the Arrow rows that tiering made, from memory, with pyarrow's defaults and zstd: no
+  source to read, nothing to verify.
+- **Replay in process** rebuilds record batches from the warehouse, single-threaded CPU, uncompressed. **By a
+  consumer**: confluent-kafka with `max.partition.fetch.bytes` of 8 MiB reads the same records through the same
+  broker, once from local segments and once from the table.
+- **A cold fetch** has no footer, no index and no row group in any cache but the file index; its bytes are counted
+  at the warehouse.
 """
 
 

@@ -1,4 +1,4 @@
-"""The peer: Spark Structured Streaming reads the same topic with Kafka's client and writes it with Iceberg's own writer.
+"""The peer: Spark Structured Streaming reads the same topic with Kafka's client and writes with Iceberg's own writer.
 
 A program of its own (``python -m bench.spark_structured_streaming``), because a JVM keeps what an earlier benchmark
 loaded. It prints one JSON line: the CPU-seconds of each round over the whole process tree, and the rows. The first

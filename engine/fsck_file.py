@@ -210,7 +210,7 @@ def _parquet(table: TableFacts, path: str) -> Iterator[Any]:
     """The file opened for reading; what Arrow can't read inside the body is Corrupt."""
     with table.warehouse.open_input(path) as source:
         try:
-            with pq.ParquetFile(source) as file:
+            with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
                 yield file
         except (pa.ArrowException, UnicodeDecodeError) as error:
             problem = f"the file can't be read as Parquet: {_first_line(error)}"

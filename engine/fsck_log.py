@@ -68,13 +68,13 @@ def compare_with_log(
 ) -> LogComparison:
     """Hold one part of the log against the files' rows.
 
-    ``files`` those of the partition; a part that touches an unsound one is not compared, for its damage is named
-    already. With ``may_be_compacted`` a log with fewer records than the table is no finding: Kafka removed them after
-    they were stored. What the broker deletes meanwhile is not compared.
+    ``files`` those of the partition; a part that touches an unsound one, or two of the same offsets, is not compared:
+    that is named already. With ``may_be_compacted`` a log with fewer records than the table is no finding: Kafka
+    removed them after they were stored. What the broker deletes meanwhile is not compared.
     """
     nothing = LogComparison(compared=None, finding=None)
     touched = [file for file in files if file.range is not None and file.range.overlaps(part.range)]
-    if not all(file.is_sound for file in touched):
+    if not all(file.is_sound for file in touched) or _overlap(touched):
         return nothing
     dropped = aborted_in(aborted, part.range)
 
@@ -142,6 +142,11 @@ def _without(whole: OffsetRange | None, holes: Sequence[OffsetRange]) -> list[Of
     if at < whole.end:
         parts.append(OffsetRange(start=at, end=whole.end))
     return parts
+
+
+def _overlap(files: Sequence[CheckedFile]) -> bool:
+    ranges = sorted(file.range for file in files if file.range is not None)
+    return any(one.overlaps(following) for one, following in pairwise(ranges))
 
 
 def _digest(blocks: Iterable[Records]) -> RangeDigest:

@@ -1,0 +1,56 @@
+"""A consumer that begins anywhere: 1 MiB of batches from a random offset, nothing of the file in any cache."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.cpu import MIB, measured
+from bench.measurement import Measurement
+from engine.log_reader import LogReader
+from engine.table.file_index import FileIndex
+from engine.table.topic_table import TopicTable
+
+FETCH_BYTES = 1 * MIB
+_SEED = 20
+
+
+def measure(table: TopicTable, *, fetches: int) -> tuple[Measurement, ...]:
+    """CPU and bytes read of each of ``fetches`` cold reads; only the list of files is known beforehand."""
+    rng = np.random.default_rng(_SEED)
+    partitions = sorted(table.ledger)
+    cpu_ms, read_mib = [], []
+    for number in range(fetches + 1):
+        partition = int(rng.choice(partitions))
+        stored = table.ledger[partition].range
+        start = int(rng.integers(stored.start, stored.end))
+        index = FileIndex()
+        index.files(table, partition)
+        reader = LogReader(file_index=index)
+        before = index.count.read_bytes
+        with measured() as spent:
+            got = sum(
+                len(batch) for batch in reader.read(table, partition, range=stored, start=start, max_bytes=FETCH_BYTES)
+            )
+        assert got > 0, "a fetch has at least one batch"
+        if number > 0:  # the first one loads the kernels
+            cpu_ms.append(spent.cpu_seconds * 1000)
+            read_mib.append((index.count.read_bytes - before) / MIB)
+        reader.close()
+    return (
+        Measurement(
+            key="fetch.cold_cpu_ms",
+            title="1 MiB from a random offset, cold: CPU",
+            unit="ms",
+            samples=tuple(cpu_ms),
+            higher_is_better=False,
+            goal="≤ 30",
+        ),
+        Measurement(
+            key="fetch.cold_mib_read",
+            title="1 MiB from a random offset, cold: read from the warehouse",
+            unit="MiB",
+            samples=tuple(read_mib),
+            higher_is_better=False,
+            goal="≤ 4",
+        ),
+    )
