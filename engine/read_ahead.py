@@ -74,9 +74,9 @@ class ReadAhead:
                         self._blocks.move_to_end(held_key)
                         return block
                 return None
-            if pending.cancel():
-                del self._pending[key]  # it had not begun: this thread is quicker
-                return None
+        # Outside the lock: cancelling settles it in this thread, and that takes the lock.
+        if pending.cancel():
+            return None  # it had not begun: this thread is quicker
         return pending.result()
 
     def decode(self, key: BlockKey, decode: Callable[[], RowBlock]) -> RowBlock:
