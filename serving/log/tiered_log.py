@@ -18,9 +18,15 @@ from engine.table.verifier import VerifiedRange, Verifier
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.backend import NoSuchSegment, RemoteSegment
-from serving.log.topic_tables import TopicTables
 
 _Answer = TypeVar("_Answer")
+
+
+class TopicTables(Protocol):
+    """Tables by their topics' ids. Called from several threads."""
+
+    def load(self, topic_id: str) -> TopicTable | None:
+        """The newest committed state; None while the topic has no table. Raises Unavailable."""
 
 
 class BrokerView(Protocol):

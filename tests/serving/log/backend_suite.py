@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -77,12 +78,12 @@ class BackendSuite:
         with pytest.raises(Unavailable):
             next(backend.records(segment(0, END, topic_id="AAAAAAAAAAAAAAAAAAAAAA"), start=0, max_bytes=WHOLE))
 
-    def test_batches_cover_the_segment_without_gap_or_overlap(
+    def test_batches_rise_to_the_segments_end_and_hold_every_record(
         self, backend: LogDoorBackend, whole: RemoteSegment
     ) -> None:
         found = coverage(backend.records(whole, start=0, max_bytes=WHOLE))
         assert found[0][0] == 0
-        assert [base for base, _, _ in found[1:]] == [last + 1 for _, last, _ in found[:-1]]
+        assert all(last < base for (_, last, _), (base, _, _) in pairwise(found))
         assert found[-1][1] == END - 1
         assert sum(count for _, _, count in found) == len(OFFSETS)
 
@@ -109,7 +110,7 @@ class BackendSuite:
         while start < END:
             window = coverage(backend.records(whole, start=start, max_bytes=50_000))
             assert window, f"no batch from {start}"
-            assert window[0][0] == start
+            assert window[0][0] >= start
             found += window
             start = window[-1][1] + 1
         assert len(found) > 5
@@ -128,13 +129,14 @@ class BackendSuite:
         assert grid[-1] < END
         for entry in grid[:: max(1, len(grid) // 5)]:
             found = coverage(backend.records(whole, start=int(entry), max_bytes=1))
-            assert found[0][0] == entry
+            assert found[0][0] == next(offset for offset in OFFSETS if offset >= entry)
 
     def test_positions_of_a_segment_that_begins_later_are_relative_to_its_start(self, backend: LogDoorBackend) -> None:
         later = segment(3000, END)
         grid = backend.offset_grid(later)
         assert grid[-1] < END - 3000
-        assert coverage(backend.records(later, start=3000 + int(grid[-1]), max_bytes=1))[0][0] == 3000 + grid[-1]
+        last_entry = 3000 + int(grid[-1])
+        assert coverage(backend.records(later, start=last_entry, max_bytes=1))[0][0] == last_entry
 
     def test_time_index_leaves_no_later_record_behind(self, backend: LogDoorBackend, whole: RemoteSegment) -> None:
         timestamp_ms, relative_offset = backend.time_index(whole)

@@ -12,8 +12,8 @@ import java.util.zip.CRC32C;
  * The record batches of a segment from one offset on, asked for window by window and checked as they pass.
  *
  * <p>The broker takes an early end of this stream for the end of the segment and would go on with the next one, so an answer that breaks
- * off must be an error. Each batch has to begin where the one before ended, stay inside the segment, and have a valid CRC-32C; the last
- * byte of a batch that fails is never handed out. Errors are {@link KafkaStorageException}, which clients retry.
+ * off must be an error. The last batch has to reach the segment's end; each has to begin behind the one before and have a valid CRC-32C;
+ * the last byte of a batch that fails is never handed out. Errors are {@link KafkaStorageException}, which clients retry.
  */
 final class RecordStream extends InputStream {
     /** Asks for whole batches from the one that covers an offset, ending with the one that reaches a size in bytes. */
@@ -167,9 +167,8 @@ final class RecordStream extends InputStream {
         long last = base + batch.getInt(LAST_OFFSET_DELTA_AT);
         if (batch.get(MAGIC_AT) != 2 || sizeBytes < HEADER_BYTES || sizeBytes > MAX_BATCH_BYTES)
             throw new IOException("what should be a batch has magic " + batch.get(MAGIC_AT) + " and " + sizeBytes + " bytes");
-        // Offsets before the segment's first record may be covered by no batch; from there on there is no gap.
-        boolean follows = first ? base >= range.start : base == next;
-        if (!follows || last < next || last >= range.end)
+        // A read may begin within a batch; after it they rise. Offsets between two of them have no record.
+        if (base < (first ? range.start : next) || last < next || last < base || last >= range.end)
             throw new IOException("a batch of offsets " + base + " to " + last + " is out of place");
         first = false;
         windowHadBatches = true;

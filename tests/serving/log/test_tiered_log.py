@@ -1,0 +1,194 @@
+"""The real backend, over a real table: the suite of all backends, and what only it can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import urlparse
+
+import numpy as np
+import pytest
+
+from engine.errors import Corrupt, Unavailable
+from engine.log_reader import LogReader
+from engine.offset_range import OffsetRange
+from engine.table.file_index import FileIndex
+from engine.table.range_append import Outcome, RangeAppend
+from engine.table.table_writer import TableWriter
+from engine.table.topic_table import TopicTable
+from engine.table.verifier import Verifier
+from serving.log.auxiliary_state import AuxiliaryState
+from serving.log.auxiliary_store import AuxiliaryStore
+from serving.log.backend import NoSuchSegment
+from serving.log.tiered_log import TieredLog
+from tests.engine.table.table_examples import ensure_table, open_writer, write_file
+from tests.serving.log.backend_suite import END, BackendSuite, coverage, sample_records
+from tests.serving.log.kept_log import TOPIC_ID, segment
+
+CUTS = (0, 1000, 1250, 3000, END)
+"""Where one data file ends and the next begins; one cut lies in the gap."""
+STATE = AuxiliaryState(leader_epochs=b"0\n1\n3 0\n", producer_snapshot=b"snapshot")
+
+
+@dataclass
+class SeenBroker:
+    log_starts: dict[tuple[str, int], int] = field(default_factory=dict)
+    hurried: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def log_start(self, topic_id: str, partition: int) -> int | None:
+        return self.log_starts.get((topic_id, partition))
+
+    def hurry(self, topic_id: str, partition: int, end: int) -> None:
+        self.hurried.append((topic_id, partition, end))
+
+
+class OneTable:
+    def __init__(self, writer: TableWriter) -> None:
+        self.writer = writer
+        self.loads = 0
+
+    def load(self, topic_id: str) -> TopicTable | None:
+        self.loads += 1
+        return self.writer.open("orders", topic_id) if topic_id == TOPIC_ID else None
+
+
+@dataclass
+class Stage:
+    folder: Path
+    writer: TableWriter
+    tables: OneTable
+    broker: SeenBroker
+    log: TieredLog
+
+    def table(self) -> TopicTable:
+        table = self.writer.open("orders", TOPIC_ID)
+        assert table is not None
+        return table
+
+    def store(self, start: int, end: int) -> None:
+        records = sample_records()
+        begin, upto = np.searchsorted(records.offset, [start, end])
+        table, covered = self.table(), OffsetRange(start=start, end=end)
+        written = write_file(table.facts, records.slice(int(begin), int(upto)), covered=covered, epoch=4)
+        append = RangeAppend(
+            partition=0,
+            range=covered,
+            leader_epoch=4,
+            digest=written.digest,
+            file=Verifier().verify(written, table.facts),
+        )
+        assert self.writer.commit(table, [append]).results[0].outcome is Outcome.COMMITTED
+
+    def data_files(self) -> list[Path]:
+        return sorted(Path(urlparse(self.table().location).path).rglob("*.parquet"))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    writer = open_writer(tmp_path)
+    ensure_table(writer, topic_id=TOPIC_ID)
+    tables, broker = OneTable(writer), SeenBroker()
+    index = FileIndex()
+    reader = LogReader(file_index=index)
+    log = TieredLog(tables=tables, reader=reader, verifier=Verifier(), broker=broker, store=AuxiliaryStore())
+    yield Stage(folder=tmp_path, writer=writer, tables=tables, broker=broker, log=log)
+    reader.close()
+
+
+@pytest.fixture
+def stored(stage: Stage) -> Stage:
+    for start, end in pairwise(CUTS):
+        stage.store(start, end)
+    return stage
+
+
+class TestTieredLog(BackendSuite):
+    @pytest.fixture
+    def backend(self, stored: Stage) -> TieredLog:
+        return stored.log
+
+
+def test_commit_is_seen_by_the_next_question(stage: Stage) -> None:
+    stage.store(0, 1000)
+    assert stage.log.verified(segment(0, 1000)) is not None
+    assert stage.log.verified(segment(1000, 2000)) is None
+    stage.store(1000, 2000)
+    assert stage.log.verified(segment(1000, 2000)) is not None
+
+
+def test_hurry_reaches_the_tiering_loop(stage: Stage) -> None:
+    stage.log.hurry(segment(0, 1000))
+    assert stage.broker.hurried == [(TOPIC_ID, 0, 1000)]
+
+
+def test_file_damaged_after_the_commit_is_never_answered_with_copied(stored: Stage) -> None:
+    path = stored.data_files()[0]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(Corrupt, match=path.name):
+        stored.log.verified(segment(0, 1000))
+
+
+def test_missing_file_is_never_answered_with_copied(stored: Stage) -> None:
+    stored.data_files()[0].unlink()
+    with pytest.raises(Corrupt):
+        stored.log.verified(segment(0, 1000))
+
+
+def test_offsets_below_the_brokers_log_start_need_no_proof(stage: Stage) -> None:
+    # DeleteRecords moved the log start into the segment before anything was stored; the segment keeps its name.
+    stage.store(500, 1000)
+    assert stage.log.verified(segment(0, 1000)) is None
+    stage.broker.log_starts[TOPIC_ID, 0] = 500
+    verified = stage.log.verified(segment(0, 1000))
+    assert verified is not None
+    assert verified.range == OffsetRange(start=500, end=1000)
+
+
+def test_segment_cut_by_the_log_start_is_read_from_there(stage: Stage) -> None:
+    stage.store(500, 1000)
+    cut = segment(0, 1000)
+    found = coverage(stage.log.records(cut, start=0, max_bytes=1 << 30))
+    assert (found[0][0], found[-1][1]) == (500, 999)
+    grid = stage.log.offset_grid(cut)
+    assert grid[0] == 500
+    assert np.all(np.diff(grid) > 0)
+    assert np.all(stage.log.time_index(cut)[1] >= 500)
+
+
+def test_segment_below_the_log_start_is_gone_and_what_was_kept_for_it_released(stored: Stage) -> None:
+    for start, end in ((0, 500), (500, 1000), (400, 1100)):
+        stored.log.keep_auxiliary_state(segment(start, end), STATE)
+    stored.writer.set_log_start(stored.table(), 0, 1000)
+    # One hint makes good for another that was lost; a range that reaches above the log start stays.
+    stored.log.release(segment(500, 1000))
+    for start, end in ((0, 500), (500, 1000)):
+        with pytest.raises(NoSuchSegment):
+            stored.log.auxiliary_state(segment(start, end))
+    assert stored.log.auxiliary_state(segment(400, 1100)) == STATE
+    with pytest.raises(NoSuchSegment):
+        stored.log.records(segment(0, 1000), start=0, max_bytes=1)
+    assert coverage(stored.log.records(segment(0, 1100), start=0, max_bytes=1))[0][0] == 1000
+
+
+def test_read_past_the_table_is_unavailable(stored: Stage) -> None:
+    with pytest.raises(Unavailable):
+        stored.log.records(segment(4000, END + 1), start=4000, max_bytes=1)
+
+
+def test_reads_of_a_covered_range_load_the_table_once(stored: Stage) -> None:
+    before = stored.tables.loads
+    for start in range(0, 4000, 500):
+        coverage(stored.log.records(segment(0, END), start=start, max_bytes=1))
+    assert stored.tables.loads == before + 1
+
+
+def test_damaged_auxiliary_state_is_told(stored: Stage) -> None:
+    stored.log.keep_auxiliary_state(segment(0, 1000), STATE)
+    (path,) = stored.folder.rglob("*.aux")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(Corrupt):
+        stored.log.auxiliary_state(segment(0, 1000))
