@@ -32,7 +32,8 @@ _PROBLEMS: Final = {
 class RecordBlock:
     """Collects batches until ``target_bytes`` of records are there; ``records()`` then finds the records in them.
 
-    Each block owns its memory, so ``Records`` made from it stay valid for as long as anything refers to them.
+    Each block owns its memory, so ``Records`` made from it stay valid for as long as anything refers to them. Reusing
+    the memory would save 0.2 CPU-seconds a GiB, a hundredth of what tiering takes, and hand out bytes that change.
     """
 
     target_bytes: int
