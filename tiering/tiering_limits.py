@@ -29,3 +29,12 @@ class TieringLimits:
 
     reload_interval_ms: int = 30_000
     """How often a table is read again while another daemon may be committing to it."""
+
+    schema_patience_ms: int = 60_000
+    """How long a registry that is away may hold its topics up before their records are kept raw instead."""
+
+    schema_retry_ms: int = 300_000
+    """How long an id stays given up before it is asked for again."""
+
+    stopped_retry_ms: int = 60_000
+    """How often a partition that was stopped is looked at again: an operator may have repaired what was wrong."""

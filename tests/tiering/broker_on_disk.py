@@ -1,0 +1,98 @@
+"""A broker's log directory written by the tests themselves, with a FakeBroker that agrees with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from engine.broker import PartitionView
+from engine.kafka_log.batch_writer import encode_batches
+from engine.kafka_log.compression import Compression
+from engine.kafka_log.partition_metadata import format_partition_metadata
+from engine.records import ByteSpans, Records
+from engine.topic_partition import TopicIdPartition
+from tests.fake_broker import FakeBroker
+
+NODE_ID = 1
+FIRST_TIMESTAMP_MS = 1_700_000_000_000
+
+
+class BrokerOnDisk:
+    """One log directory below ``root``; appended records are stable at once unless a test sets another view."""
+
+    def __init__(self, root: Path) -> None:
+        self.log_dir = root / "kafka-logs"
+        self.log_dir.mkdir(parents=True)
+        self.port = FakeBroker(node_id=NODE_ID)
+        (self.log_dir / "meta.properties").write_text(
+            f"node.id={NODE_ID}\nversion=1\ncluster.id={self.port.cluster_id()}\n"
+        )
+        self._end: dict[TopicIdPartition, int] = {}
+        self._active: dict[TopicIdPartition, Path] = {}
+
+    def create_topic(self, topic: str, *, partitions: int = 1, native: bool = False) -> tuple[TopicIdPartition, ...]:
+        topic_id = self.port.create_topic(
+            topic, partitions=partitions, config={"remote.storage.enable": str(native).lower()}
+        )
+        created = tuple(
+            TopicIdPartition(topic=topic, topic_id=topic_id, partition=number) for number in range(partitions)
+        )
+        for partition in created:
+            directory = self.directory(partition)
+            directory.mkdir()
+            (directory / "partition.metadata").write_text(format_partition_metadata(topic_id))
+            self._end[partition] = 0
+            self._open_segment(partition)
+        return created
+
+    def directory(self, partition: TopicIdPartition) -> Path:
+        return self.log_dir / f"{partition.topic}-{partition.partition}"
+
+    def append(
+        self,
+        partition: TopicIdPartition,
+        values: Sequence[bytes | None] | ByteSpans,
+        *,
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        """Append one record a value; its key is its offset as text."""
+        spans = values if isinstance(values, ByteSpans) else ByteSpans.from_list(list(values))
+        base, count = self._end[partition], len(spans)
+        records = Records(
+            offset=np.arange(base, base + count),
+            timestamp_ms=FIRST_TIMESTAMP_MS + np.arange(base, base + count),
+            timestamp_type=np.zeros(count, np.int8),
+            leader_epoch=np.zeros(count, np.int32),
+            key=ByteSpans.from_list([str(offset).encode() for offset in range(base, base + count)]),
+            value=spans,
+            headers=None,
+        )
+        with self._active[partition].open("ab") as segment:
+            for batch in encode_batches(records, compression=compression):
+                segment.write(batch)
+        self._end[partition] = base + count
+        self.port.set_view(partition, last_stable_offset=base + count, high_watermark=base + count)
+
+    def roll(self, partition: TopicIdPartition) -> None:
+        """Close the active segment."""
+        self._open_segment(partition)
+
+    def append_segment(self, partition: TopicIdPartition, values: Sequence[bytes | None]) -> None:
+        self.append(partition, values)
+        self.roll(partition)
+
+    def delete_oldest_segment(self, partition: TopicIdPartition) -> None:
+        """What the broker's retention does: rename, remove, raise the log start."""
+        oldest, following = sorted(self.directory(partition).glob("*.log"))[:2]
+        oldest.rename(oldest.with_name(oldest.name + ".deleted")).unlink()
+        self.port.set_view(partition, log_start_offset=int(following.stem))
+
+    def view(self, partition: TopicIdPartition) -> PartitionView:
+        return self.port.partitions([partition.topic])[partition]
+
+    def _open_segment(self, partition: TopicIdPartition) -> None:
+        path = self.directory(partition) / f"{self._end[partition]:020d}.log"
+        path.touch()
+        self._active[partition] = path

@@ -1,0 +1,266 @@
+"""Whole cycles over segment files: what is committed, when, and what is said where nothing is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import Corrupt, Invalid, Unavailable
+from engine.offset_range import OffsetRange
+from engine.topic_partition import TopicIdPartition
+from tests.tiering.tiering_world import STRINGS, TieringWorld, ranges_of, report_of
+from tiering.cycle_report import CycleReport
+from tiering.planner import Waiting
+from tiering.tiering_limits import TieringLimits
+
+IDLE_CYCLE_MS = 50
+
+
+def values(start: int, end: int) -> list[bytes]:
+    return [f"value {number}".encode() for number in range(start, end)]
+
+
+def rows(start: int, end: int) -> list[tuple[int, str]]:
+    return [(number, f"value {number}") for number in range(start, end)]
+
+
+@pytest.fixture
+def orders(world: TieringWorld) -> TopicIdPartition:
+    """One partition, segments [0, 10) and [10, 20) closed, 5 records in the active one."""
+    (partition,) = world.broker.create_topic("orders")
+    world.broker.append_segment(partition, values(0, 10))
+    world.broker.append_segment(partition, values(10, 20))
+    world.broker.append(partition, values(20, 25))
+    return partition
+
+
+def test_closed_segments_are_in_the_table_after_one_cycle(world: TieringWorld, orders: TopicIdPartition) -> None:
+    report = world.loop().cycle()
+    assert ranges_of(report, orders) == [(0, 10), (10, 20)]
+    assert (report.commits, report.files, report.records) == (1, 2, 20)
+    assert world.rows(orders) == rows(0, 20)
+    assert report.is_good
+    seen = report_of(report, orders)
+    assert (seen.tiered_start, seen.tiered_end, seen.stable_end, seen.records) == (0, 20, 25, 20)
+    assert seen.waiting is not None
+    assert seen.waiting.kind is Waiting.NOTHING_CLOSED
+
+
+def test_second_cycle_has_nothing_to_do_and_the_next_segment_follows(
+    world: TieringWorld, orders: TopicIdPartition
+) -> None:
+    loop = world.loop()
+    loop.cycle()
+    assert loop.cycle().commits == 0
+    world.broker.roll(orders)
+    assert ranges_of(loop.cycle(), orders) == [(20, 25)]
+    assert world.rows(orders) == rows(0, 25)
+
+
+def test_several_topics_and_partitions_get_one_commit_a_table(world: TieringWorld) -> None:
+    partitions = [*world.broker.create_topic("a", partitions=3), *world.broker.create_topic("b.c", partitions=2)]
+    for partition in partitions:
+        world.broker.append_segment(partition, values(0, 4))
+    report = world.loop().cycle()
+    assert report.commits == 2
+    assert all(world.rows(partition) == rows(0, 4) for partition in partitions)
+
+
+def test_topic_that_no_rule_selects_is_left_alone(world: TieringWorld, orders: TopicIdPartition) -> None:
+    report = world.loop(rules=(replace(STRINGS, pattern="payments.*"),)).cycle()
+    assert (report.partitions, report.commits) == ((), 0)
+    assert world.writer().open("orders", orders.topic_id) is None
+
+
+def test_open_transaction_is_waited_for_and_named(world: TieringWorld, orders: TopicIdPartition) -> None:
+    world.broker.port.set_view(orders, last_stable_offset=15)
+    report = world.loop().cycle()
+    assert ranges_of(report, orders) == [(0, 10)]
+    waiting = report_of(report, orders).waiting
+    assert waiting is not None
+    assert (waiting.kind, waiting.offset) == (Waiting.OPEN_TRANSACTION, 15)
+
+
+def test_partition_led_elsewhere_is_left_to_that_broker(world: TieringWorld, orders: TopicIdPartition) -> None:
+    world.broker.port.set_view(orders, leader_id=9)
+    report = world.loop().cycle()
+    assert report.commits == 0
+    assert report_of(report, orders).waiting is not None
+    assert not report_of(report, orders).leads_here
+
+
+def test_leader_that_comes_back_continues_where_the_other_ended(world: TieringWorld, orders: TopicIdPartition) -> None:
+    ours, theirs = world.loop(), world.loop()
+    world.broker.port.set_view(orders, leader_id=9)
+    ours.cycle()
+    world.broker.port.set_view(orders, leader_id=1, leader_epoch=1)
+    theirs.cycle()
+    world.broker.append_segment(orders, values(25, 30))
+    assert ranges_of(ours.cycle(), orders) == [(20, 30)]
+    assert world.rows(orders) == rows(0, 30)
+
+
+def test_two_loops_that_both_believe_they_own_a_partition_commit_each_record_once(
+    world: TieringWorld, orders: TopicIdPartition
+) -> None:
+    one, two = world.loop(), world.loop()
+    one.cycle()
+    two.cycle()
+    world.broker.roll(orders)
+    # Both know the ledger at 20; the slower one finds the range there already.
+    one.cycle()
+    two.cycle()
+    assert world.rows(orders) == rows(0, 25)
+    world.broker.append_segment(orders, values(25, 30))
+    two.cycle()
+    one.cycle()
+    one.cycle()
+    assert world.rows(orders) == rows(0, 30)
+
+
+def test_owner_with_an_older_epoch_is_fenced_and_says_so(world: TieringWorld, orders: TopicIdPartition) -> None:
+    old = world.loop()
+    world.broker.port.set_view(orders, leader_epoch=3)
+    world.loop().cycle()
+    world.broker.append_segment(orders, values(25, 30))
+    world.broker.port.set_view(orders, leader_epoch=2)
+    report = old.cycle()
+    assert report.commits == 0
+    waiting = report_of(report, orders).waiting
+    assert waiting is not None
+    assert waiting.kind is Waiting.NEWER_OWNER
+
+
+def test_offsets_kafka_deleted_first_are_recorded_as_skipped(world: TieringWorld, orders: TopicIdPartition) -> None:
+    world.loop().cycle()
+    world.broker.append_segment(orders, values(25, 30))
+    world.broker.append_segment(orders, values(30, 40))
+    for _ in range(3):
+        world.broker.delete_oldest_segment(orders)
+    report = world.loop().cycle()
+    assert ranges_of(report, orders) == [(30, 40)]
+    assert report_of(report, orders).skipped == (OffsetRange(start=20, end=30),)
+    assert world.table(orders).skipped == {0: (OffsetRange(start=20, end=30),)}
+    assert world.rows(orders) == rows(0, 20) + rows(30, 40)
+
+
+def test_active_segments_stable_records_are_tiered_once_they_are_old(
+    world: TieringWorld, orders: TopicIdPartition
+) -> None:
+    loop = world.loop(rules=(replace(STRINGS, freshness_ms=60_000),))
+    assert ranges_of(loop.cycle(), orders) == [(0, 10), (10, 20)]
+    assert loop.cycle().commits == 0
+    world.clock.ahead_ms += 61_000
+    assert ranges_of(loop.cycle(), orders) == [(20, 25)]
+    world.broker.append_segment(orders, values(25, 30))
+    assert ranges_of(loop.cycle(), orders) == [(25, 30)]
+    assert world.rows(orders) == rows(0, 30)
+
+
+def test_lag_counts_from_when_records_were_stable(world: TieringWorld, orders: TopicIdPartition) -> None:
+    loop = world.loop()
+    loop.cycle()
+    world.clock.ahead_ms += 5_000
+    lag_ms = report_of(loop.cycle(), orders).lag_ms
+    assert 5_000 <= lag_ms < 60_000
+    assert report_of(loop.cycle(), orders).lag_bytes > 0
+
+
+def test_damaged_segment_stops_its_partition_only_and_goes_on_once_repaired(world: TieringWorld) -> None:
+    bad, good = world.broker.create_topic("orders", partitions=2)
+    for partition in (bad, good):
+        world.broker.append_segment(partition, values(0, 10))
+        world.broker.append_segment(partition, values(10, 20))
+    segment = world.broker.directory(bad) / f"{10:020d}.log"
+    content = segment.read_bytes()
+    segment.write_bytes(content[:-2] + b"!!")
+    loop = world.loop()
+    report = loop.cycle()
+    assert (ranges_of(report, bad), ranges_of(report, good)) == ([(0, 10)], [(0, 10), (10, 20)])
+    problem = report_of(loop.cycle(), bad).problem
+    assert isinstance(problem, Corrupt)
+    assert (problem.partition, problem.offset) == (0, 10)
+    # An operator puts a good replica's file in place of the bad one.
+    segment.unlink()
+    segment.write_bytes(content)
+    assert loop.cycle().commits == 0
+    world.clock.ahead_ms += TieringLimits().stopped_retry_ms
+    assert ranges_of(loop.cycle(), bad) == [(10, 20)]
+    assert report_of(loop.cycle(), bad).problem is None
+
+
+def test_broker_that_is_away_fails_the_cycle_and_not_the_loop(world: TieringWorld, orders: TopicIdPartition) -> None:
+    loop = world.loop()
+    world.broker.port.failing = Unavailable("the broker does not answer")
+    report = loop.cycle()
+    assert report.problems == (world.broker.port.failing,)
+    world.broker.port.failing = None
+    assert ranges_of(loop.cycle(), orders) == [(0, 10), (10, 20)]
+
+
+def test_log_directories_of_another_cluster_are_refused(world: TieringWorld, orders: TopicIdPartition) -> None:
+    properties = world.broker.log_dir / "meta.properties"
+    properties.write_text(properties.read_text().replace("fakeCluster", "elseCluster"))
+    (problem,) = world.loop().cycle().problems
+    assert isinstance(problem, Invalid)
+    assert "elseCluster" in str(problem)
+
+
+def test_topic_created_again_gets_a_table_of_its_own(world: TieringWorld, orders: TopicIdPartition) -> None:
+    loop = world.loop()
+    loop.cycle()
+    world.broker.port.delete_topic("orders")
+    directory = world.broker.directory(orders)
+    directory.rename(directory.with_name("orders-0.0123456789abcdef0123456789abcdef-delete"))
+    (again,) = world.broker.create_topic("orders")
+    world.broker.append_segment(again, values(0, 3))
+    assert ranges_of(loop.cycle(), again) == [(0, 3)]
+    assert world.rows(again) == rows(0, 3)
+    assert world.rows(orders) == rows(0, 20)
+
+
+def test_limits_leave_the_rest_for_the_next_cycle_at_once(world: TieringWorld, orders: TopicIdPartition) -> None:
+    loop = world.loop(limits=TieringLimits(max_tasks_per_cycle=1))
+    first, second = loop.cycle(), loop.cycle()
+    assert (first.more, second.more) == (True, False)
+    assert ranges_of(first, orders) + ranges_of(second, orders) == [(0, 10), (10, 20)]
+
+
+def test_hurry_begins_the_next_cycle_at_once(world: TieringWorld, orders: TopicIdPartition) -> None:
+    loop = world.loop(limits=TieringLimits(cycle_interval_ms=60_000))
+    committed, stop = threading.Event(), threading.Event()
+
+    def heard(report: CycleReport) -> None:
+        if OffsetRange(start=20, end=25) in report.committed.get(orders, ()):
+            committed.set()
+
+    loop.on_cycle(heard)
+    runner = threading.Thread(target=loop.run_forever, args=(stop,))
+    runner.start()
+    world.broker.roll(orders)
+    loop.hurry()
+    assert committed.wait(20)
+    stop.set()
+    loop.hurry()
+    runner.join(20)
+    assert not runner.is_alive()
+    assert loop.log_start(orders.topic_id, 0) == 0
+
+
+def test_cycle_with_nothing_to_do_takes_less_than_its_figure(world: TieringWorld) -> None:
+    partitions = world.broker.create_topic("many", partitions=300)
+    for partition in partitions[:10]:
+        world.broker.append_segment(partition, values(0, 2))
+    loop = world.loop(limits=TieringLimits(max_tasks_per_cycle=100))
+    loop.cycle()
+    time.sleep(0.15)  # folders changed a moment ago are looked at again, by design
+    loop.cycle()
+    durations_ms = []
+    for _ in range(5):
+        started = time.perf_counter()
+        assert loop.cycle().commits == 0
+        durations_ms.append((time.perf_counter() - started) * 1000)
+    assert min(durations_ms) < IDLE_CYCLE_MS

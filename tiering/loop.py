@@ -1,0 +1,263 @@
+"""The tiering loop: observe, plan, act, record; one commit a table a cycle (docs/tiering.md)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from engine.broker import Broker
+from engine.clock import Clock
+from engine.errors import FloebergError, Unavailable
+from engine.offset_range import OffsetRange
+from engine.table.range_append import Outcome
+from engine.table.table_writer import TableWriter
+from engine.table.verifier import Verifier
+from engine.topic_partition import TopicIdPartition
+from tiering.cycle_report import CycleReport, PartitionReport
+from tiering.observation import PartitionState
+from tiering.partition_record import PartitionRecord
+from tiering.planner import PlannedRange, RangePlan, Waiting, plan_ranges
+from tiering.range_work import RangeWork, ReadyAppend, WorkDone
+from tiering.rewriter import Rewriter
+from tiering.states import Observed, StateObserver
+from tiering.tiering_limits import TieringLimits
+from tiering.topic_rule import TopicRule
+
+_LONGEST_BACKOFF_MS = 30_000
+"""Between cycles that fail as a whole (broker or catalog away); a hurry ends the wait all the same."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Committed:
+    """What the commits of one cycle added."""
+
+    commits: int = 0
+    files: int = 0
+    records: int = 0
+    value_bytes: int = 0
+    ranges: dict[TopicIdPartition, list[OffsetRange]]
+
+
+class TieringLoop:
+    """Drives one broker's partitions into their tables. ``cycle`` is for one thread; the rest for any.
+
+    ``rules`` choose topics, first match first. What was committed is announced to ``listeners`` after each commit,
+    from the loop's thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker: Broker,
+        log_dirs: Sequence[Path],
+        writer: TableWriter,
+        verifier: Verifier,
+        rewriter: Rewriter,
+        rules: Sequence[TopicRule],
+        clock: Clock,
+        limits: TieringLimits | None = None,
+    ) -> None:
+        self._clock = clock
+        self._limits = limits or TieringLimits()
+        self._observer = StateObserver(
+            broker=broker, log_dirs=log_dirs, writer=writer, rules=rules, clock=clock, limits=self._limits
+        )
+        self._work = RangeWork(rewriter, verifier, clock)
+        self._records: dict[TopicIdPartition, PartitionRecord] = {}
+        self._listeners: list[Callable[[CycleReport], None]] = []
+        self._wake = threading.Event()
+        self._report: CycleReport | None = None
+
+    @property
+    def report(self) -> CycleReport | None:
+        """The last cycle's report; None before the first has ended."""
+        return self._report
+
+    def on_cycle(self, listener: Callable[[CycleReport], None]) -> None:
+        """Call ``listener`` after every cycle, commits and failures included."""
+        self._listeners.append(listener)
+
+    def hurry(self) -> None:
+        """Somebody waits: begin the next cycle at once. Returns at once."""
+        self._wake.set()
+
+    def log_start(self, topic_id: str, partition: int) -> int | None:
+        """The broker's log start offset as it was last seen; None when it never was."""
+        return self._observer.log_start(topic_id, partition)
+
+    def run_forever(self, stop: threading.Event) -> None:
+        """Cycle until ``stop`` is set; call ``hurry`` behind setting it to end a pause."""
+        failures = 0
+        while not stop.is_set():
+            self._wake.clear()
+            report = self._guarded_cycle()
+            failed_whole = bool(report.problems) and not report.partitions
+            failures = failures + 1 if failed_whole else 0
+            if report.more or stop.is_set():
+                continue
+            pause_ms = min(self._limits.cycle_interval_ms << min(failures, 10), _LONGEST_BACKOFF_MS)
+            self._wake.wait(max(pause_ms, self._limits.cycle_interval_ms) / 1000)
+
+    def cycle(self) -> CycleReport:
+        """One turn. Raises nothing that a later cycle can overcome: what went wrong is in the report."""
+        started_ms, began_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        try:
+            report = self._cycle(started_ms, began_ms)
+        except FloebergError as error:
+            _log.warning("cycle_failed", error=str(error))
+            whole_ms = self._clock.monotonic_ms() - began_ms
+            report = CycleReport(started_ms=started_ms, durations_ms={"whole": whole_ms}, problems=(error,))
+        self._report = report
+        for listener in self._listeners:
+            listener(report)
+        return report
+
+    def _guarded_cycle(self) -> CycleReport:
+        try:
+            return self.cycle()
+        except Exception as error:  # noqa: BLE001 - the outermost guard of the daemon's loop
+            _log.exception("cycle_ended_unforeseen")
+            problem = Unavailable(f"a cycle ended with an error that is not one of ours: {error!r}")
+            return CycleReport(started_ms=self._clock.now_ms(), durations_ms={}, problems=(problem,))
+
+    def _cycle(self, started_ms: int, began_ms: int) -> CycleReport:
+        observed, plan = self._plan()
+        observed_ms = self._clock.monotonic_ms()
+        work = WorkDone()
+        committed = _Committed(ranges={})
+        if plan.ranges:
+            work = self._work.run(plan.ranges, logs=observed.logs, topic_of=self._observer.topic_of)
+            for partition, error in work.failures.items():
+                self._fail(partition, error)
+        worked_ms = self._clock.monotonic_ms()
+        if work.ready:
+            self._commit(work.ready, committed)
+        ended_ms = self._clock.monotonic_ms()
+        # Work that was refused or failed waits for the pause; work that was left for its size does not.
+        is_limited = any(reason.kind is Waiting.LIMIT for reason in plan.waiting.values())
+        return CycleReport(
+            started_ms=started_ms,
+            durations_ms={
+                "observe": observed_ms - began_ms,
+                **work.durations_ms,
+                "commit": ended_ms - worked_ms,
+                "whole": ended_ms - began_ms,
+            },
+            commits=committed.commits,
+            files=committed.files,
+            records=committed.records,
+            value_bytes=committed.value_bytes,
+            committed={partition: tuple(ranges) for partition, ranges in committed.ranges.items()},
+            partitions=tuple(self._report_of(state) for state in observed.states),
+            problems=observed.problems,
+            spool_bytes=self._observer.spool_bytes,
+            more=is_limited and committed.commits > 0,
+        )
+
+    def _plan(self) -> tuple[Observed, RangePlan]:
+        """Observe and plan; a plan stands only on tables that exist, which somebody else may have made and filled."""
+        now_ms = self._clock.monotonic_ms()
+        due = {partition for partition, record in self._records.items() if record.is_due(now_ms)}
+        for partition in due:
+            self._records[partition].resume()
+        observed = self._observer.observe(self._stopped(), relink=due)
+        for partition, error in observed.failures.items():
+            self._fail(partition, error)
+        observed = self._observer.hold(observed)
+        plan = self._planned(observed, observed.failures)
+        failures = self._observer.ensure_tables({item.partition for item in plan.ranges})
+        for partition, error in failures.items():
+            self._fail(partition, error)
+        if plan.ranges:
+            observed = self._observer.again(observed, self._stopped())
+            plan = self._planned(observed, {**observed.failures, **failures})
+        for state in observed.states:
+            record = self._record(state.partition)
+            record.waiting = plan.waiting.get(state.partition)
+            record.at_risk_bytes = observed.at_risk_bytes.get(state.partition, 0)
+        return observed, plan
+
+    def _planned(self, observed: Observed, failures: Mapping[TopicIdPartition, FloebergError]) -> RangePlan:
+        """The plan without the partitions whose tables can't be had now."""
+        plan = plan_ranges(observed.states, self._limits, now_ms=self._clock.now_ms())
+        ranges = tuple(item for item in plan.ranges if item.partition not in failures)
+        return RangePlan(ranges=ranges, waiting=plan.waiting)
+
+    def _commit(self, ready: Sequence[ReadyAppend], committed: _Committed) -> None:
+        by_topic: dict[str, list[ReadyAppend]] = {}
+        for item in ready:
+            by_topic.setdefault(item.planned.partition.topic_id, []).append(item)
+        for items in by_topic.values():
+            topic = self._observer.topic_of(items[0].planned.partition)
+            settings = next((item.settings for item in items if item.settings is not None), None)
+            try:
+                result = topic.commit([item.append for item in items], settings)
+            except FloebergError as error:
+                for item in items:
+                    self._fail(item.planned.partition, error)
+                continue
+            outcomes = {id(entry.append): entry.outcome for entry in result.results}
+            added = [item for item in items if outcomes[id(item.append)] is Outcome.COMMITTED]
+            for item in items:
+                self._settle(item, outcomes[id(item.append)])
+            committed.commits += bool(added)
+            for item in added:
+                committed.files += item.append.file is not None
+                committed.records += item.append.digest.record_count
+                committed.value_bytes += item.value_bytes
+                committed.ranges.setdefault(item.planned.partition, []).append(item.planned.range)
+            _log.info(
+                "committed",
+                topic=topic.topic,
+                ranges=len(added),
+                records=sum(item.append.digest.record_count for item in added),
+                snapshot=result.table.snapshot_id,
+            )
+
+    def _settle(self, item: ReadyAppend, outcome: Outcome) -> None:
+        planned = item.planned
+        if outcome is Outcome.COMMITTED:
+            self._record(planned.partition).succeed(item)
+            if planned.skipped is not None:
+                _log.warning(
+                    "offsets_skipped",
+                    topic=planned.partition.topic,
+                    partition=planned.partition.partition,
+                    start=planned.skipped.start,
+                    end=planned.skipped.end,
+                    reason="Kafka deleted them before they were tiered",
+                )
+        elif outcome is not Outcome.ALREADY_THERE:
+            self._fail(planned.partition, _refused(planned, outcome))
+
+    def _fail(self, partition: TopicIdPartition, error: FloebergError) -> None:
+        record = self._record(partition)
+        if record.problem is None or str(record.problem) != str(error):
+            _log.warning("partition_failed", topic=partition.topic, partition=partition.partition, error=str(error))
+        record.fail(error, now_ms=self._clock.monotonic_ms(), retry_after_ms=self._limits.stopped_retry_ms)
+
+    def _record(self, partition: TopicIdPartition) -> PartitionRecord:
+        return self._records.setdefault(partition, PartitionRecord())
+
+    def _stopped(self) -> dict[TopicIdPartition, str]:
+        return {
+            partition: str(record.stopped) for partition, record in self._records.items() if record.stopped is not None
+        }
+
+    def _report_of(self, state: PartitionState) -> PartitionReport:
+        return self._observer.report_of(state, self._record(state.partition))
+
+
+def _refused(planned: PlannedRange, outcome: Outcome) -> Unavailable:
+    return Unavailable(
+        f"the table refused {planned.range}: {outcome.value}; it is read again and the range planned anew",
+        topic=planned.partition.topic,
+        partition=planned.partition.partition,
+        offset=planned.range.start,
+    )

@@ -1,0 +1,213 @@
+"""Turns planned ranges into appends that are ready to commit: rewrite, schemas, verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.clock import Clock
+from engine.errors import FloebergError, Unavailable
+from engine.kafka_log.transaction_index import AbortedTransaction, aborted_in, read_transaction_index
+from engine.offset_range import OffsetRange
+from engine.table.parquet_settings import ParquetSettings
+from engine.table.range_append import RangeAppend
+from engine.table.verifier import VerifiedFile, Verifier
+from engine.topic_partition import TopicIdPartition
+from tiering.observation import PartitionLog
+from tiering.planner import PlannedRange
+from tiering.rewrite_task import NeedsSchemas, RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
+from tiering.rewriter import Rewriter, VerifyTask
+from tiering.tiered_topic import TieredTopic
+
+_SCHEMA_ROUNDS = 8
+"""How often one cycle resolves schemas and tries again; each round gets a block further at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyAppend:
+    """A range whose file is verified, or that needs none."""
+
+    planned: PlannedRange
+    append: RangeAppend
+    settings: ParquetSettings | None
+    value_bytes: int
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkDone:
+    """``ready``: consecutive within a partition; ``failures`` by partition, where its ranges ended early."""
+
+    ready: list[ReadyAppend] = field(default_factory=list)
+    failures: dict[TopicIdPartition, FloebergError] = field(default_factory=dict)
+    durations_ms: dict[str, float] = field(default_factory=dict)
+
+
+def aborted_transactions(log: PartitionLog, wanted: OffsetRange) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions with records in ``wanted``, a part of one segment of ``log``.
+
+    The entry of a transaction lies beside the segment of its abort marker: the indexes of all later segments are read.
+    Complete only for offsets below the last stable offset, as read before. Raises Corrupt, Unavailable.
+    """
+    entries: list[AbortedTransaction] = []
+    for index, segment in enumerate(log.segments):
+        is_last = index + 1 == len(log.segments)
+        if is_last or log.segments[index + 1].base_offset > wanted.start:
+            entries.extend(read_transaction_index(segment.transaction_index_path))
+    return aborted_in(entries, wanted)
+
+
+class RangeWork:
+    """Does a plan's work through the rewriter. One failing range ends its partition's turn and nobody else's."""
+
+    def __init__(self, rewriter: Rewriter, verifier: Verifier, clock: Clock) -> None:
+        self._rewriter = rewriter
+        self._verifier = verifier
+        self._clock = clock
+
+    def run(
+        self,
+        ranges: Sequence[PlannedRange],
+        *,
+        logs: Mapping[TopicIdPartition, PartitionLog],
+        topic_of: Callable[[TopicIdPartition], TieredTopic],
+    ) -> WorkDone:
+        """Rewrite and verify ``ranges``. Nothing of what it does is visible to readers of the table."""
+        done = WorkDone()
+        started_ms = self._clock.monotonic_ms()
+        tasks: dict[int, RewriteTask] = {}
+        for index, planned in enumerate(ranges):
+            try:
+                tasks[index] = self._task(planned, logs, topic_of(planned.partition))
+            except FloebergError as error:
+                done.failures.setdefault(planned.partition, error)
+        rewritten = self._rewrite(tasks, topic_of, done)
+        verifying_ms = self._clock.monotonic_ms()
+        verified = self._verify(tasks, rewritten, done)
+        for index, planned in enumerate(ranges):
+            outcome = rewritten.get(index)
+            is_complete = outcome is not None and (outcome.file is None or index in verified)
+            if outcome is None or not is_complete:
+                continue
+            done.ready.append(_ready(planned, outcome, verified.get(index)))
+        done.ready = _without_what_follows_a_failure(done.ready, ranges)
+        done.durations_ms["rewrite"] = verifying_ms - started_ms
+        done.durations_ms["verify"] = self._clock.monotonic_ms() - verifying_ms
+        return done
+
+    def _task(
+        self, planned: PlannedRange, logs: Mapping[TopicIdPartition, PartitionLog], topic: TieredTopic
+    ) -> RewriteTask:
+        if planned.spooled is not None:
+            aborted = aborted_in(planned.spooled.aborted, planned.range)
+        else:
+            aborted = aborted_transactions(logs[planned.partition], planned.range)
+        return RewriteTask(
+            table=topic.facts(),
+            partition=planned.partition,
+            range=planned.range,
+            leader_epoch=planned.leader_epoch,
+            segment_path=planned.path,
+            closed=planned.closed,
+            aborted=aborted,
+            attempt=self._clock.new_id(),
+        )
+
+    def _rewrite(
+        self, tasks: dict[int, RewriteTask], topic_of: Callable[[TopicIdPartition], TieredTopic], done: WorkDone
+    ) -> dict[int, Rewritten]:
+        """Rewrite; resolve the schemas that some miss; rewrite those again, for a bounded number of rounds.
+
+        ``tasks`` is left with the facts each file was written with.
+        """
+        rewritten: dict[int, Rewritten] = {}
+        pending = dict(tasks)
+        for _ in range(_SCHEMA_ROUNDS):
+            answers = dict(zip(pending, self._rewriter.rewrite(list(pending.values())), strict=True))
+            missing: dict[str, set[int]] = {}
+            for index, answer in answers.items():
+                partition = tasks[index].partition
+                if isinstance(answer, Rewritten):
+                    rewritten[index] = answer
+                elif isinstance(answer, RewriteFailed):
+                    done.failures.setdefault(partition, answer.error)
+                else:
+                    missing.setdefault(partition.topic_id, set()).update(answer.schema_ids)
+            pending = self._with_schemas(_without_schemas(answers, tasks), missing, topic_of, done)
+            tasks.update(pending)
+            if not pending:
+                break
+        for task in pending.values():
+            problem = f"the values of one segment name new schemas in more than {_SCHEMA_ROUNDS} of its blocks"
+            done.failures.setdefault(task.partition, Unavailable(problem, topic=task.partition.topic))
+        return rewritten
+
+    def _with_schemas(
+        self,
+        pending: dict[int, RewriteTask],
+        missing: Mapping[str, set[int]],
+        topic_of: Callable[[TopicIdPartition], TieredTopic],
+        done: WorkDone,
+    ) -> dict[int, RewriteTask]:
+        """``pending`` with the facts of tables that now have their schemas; the others fail, to be tried later."""
+        failed: dict[str, FloebergError] = {}
+        for topic_id, schema_ids in missing.items():
+            topic = topic_of(next(task.partition for task in pending.values() if task.partition.topic_id == topic_id))
+            try:
+                waiting: FloebergError | None = topic.resolve(schema_ids)
+            except FloebergError as error:
+                waiting = error
+            if waiting is not None:
+                failed[topic_id] = waiting
+        again: dict[int, RewriteTask] = {}
+        for index, task in pending.items():
+            failure = failed.get(task.partition.topic_id)
+            if failure is not None:
+                done.failures.setdefault(task.partition, failure)
+                continue
+            again[index] = task.again(table=topic_of(task.partition).facts(), attempt=self._clock.new_id())
+        return again
+
+    def _verify(
+        self, tasks: Mapping[int, RewriteTask], rewritten: Mapping[int, Rewritten], done: WorkDone
+    ) -> dict[int, VerifiedFile]:
+        files = {index: outcome.file for index, outcome in rewritten.items() if outcome.file is not None}
+        answers = self._rewriter.verify([VerifyTask(table=tasks[index].table, file=files[index]) for index in files])
+        verified: dict[int, VerifiedFile] = {}
+        for (index, file), found in zip(files.items(), answers, strict=True):
+            try:
+                if isinstance(found, FloebergError):
+                    raise found
+                verified[index] = self._verifier.accept(file, found)
+            except FloebergError as error:
+                done.failures.setdefault(tasks[index].partition, error)
+        return verified
+
+
+def _without_schemas(answers: Mapping[int, RewriteOutcome], tasks: Mapping[int, RewriteTask]) -> dict[int, RewriteTask]:
+    return {index: tasks[index] for index, answer in answers.items() if isinstance(answer, NeedsSchemas)}
+
+
+def _ready(planned: PlannedRange, outcome: Rewritten, file: VerifiedFile | None) -> ReadyAppend:
+    append = RangeAppend(
+        partition=planned.partition.partition,
+        range=planned.range,
+        leader_epoch=planned.leader_epoch,
+        digest=outcome.digest,
+        file=file,
+        skipped=planned.skipped,
+    )
+    return ReadyAppend(planned=planned, append=append, settings=outcome.settings, value_bytes=outcome.value_bytes)
+
+
+def _without_what_follows_a_failure(ready: list[ReadyAppend], ranges: Iterable[PlannedRange]) -> list[ReadyAppend]:
+    """Only the ranges of each partition up to its first one that is not ready."""
+    by_range = {(item.planned.partition, item.planned.range): item for item in ready}
+    ended: set[TopicIdPartition] = set()
+    kept: list[ReadyAppend] = []
+    for planned in sorted(ranges, key=lambda planned: (planned.partition, planned.range)):
+        item = by_range.get((planned.partition, planned.range))
+        if item is None:
+            ended.add(planned.partition)
+        elif planned.partition not in ended:
+            kept.append(item)
+    return kept

@@ -1,0 +1,74 @@
+"""One segment's share of a commit on its way to a worker and back: plain values, picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from engine.digest import RangeDigest
+from engine.errors import FloebergError
+from engine.kafka_log.transaction_index import AbortedTransaction
+from engine.offset_range import OffsetRange
+from engine.table.data_file import FileDescription, FileName
+from engine.table.parquet_settings import ParquetSettings
+from engine.table.topic_table import TableFacts
+from engine.topic_partition import TopicIdPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteTask:
+    """Turn the committed records of ``range`` in one segment file into one data file.
+
+    ``closed`` is False for a segment that still grows; ``attempt`` makes the file's name this attempt's own.
+    """
+
+    table: TableFacts
+    partition: TopicIdPartition
+    range: OffsetRange
+    leader_epoch: int
+    segment_path: Path
+    closed: bool
+    aborted: tuple[AbortedTransaction, ...]
+    attempt: str
+
+    @property
+    def data_path(self) -> str:
+        name = FileName(
+            partition=self.partition.partition, range=self.range, leader_epoch=self.leader_epoch, attempt=self.attempt
+        )
+        return self.table.data_path(name)
+
+    def again(self, *, table: TableFacts, attempt: str) -> RewriteTask:
+        """The same work with newer facts, as an attempt of its own."""
+        return replace(self, table=table, attempt=attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """``file`` is None where the range holds no committed record; ``digest`` is that of the log's records.
+
+    ``settings``: the encodings the file was written with, None without a file. ``value_bytes``: of all values read.
+    """
+
+    file: FileDescription | None
+    digest: RangeDigest
+    settings: ParquetSettings | None
+    value_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsSchemas:
+    """Nothing was written: these schema ids must be resolved, or given up with a reason, first."""
+
+    schema_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteFailed:
+    """Nothing was written, or nothing that will be used; the kind of the error says what to do."""
+
+    error: FloebergError
+
+
+RewriteOutcome: TypeAlias = Rewritten | NeedsSchemas | RewriteFailed

@@ -1,0 +1,68 @@
+"""Schema ids to schemas, with patience for a registry that is away and an end to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from engine.clock import Clock
+from engine.errors import Corrupt, Invalid, Unavailable
+from engine.formats.schema_source import SchemaSource
+from tiering.tiering_limits import TieringLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """What became of each id that was asked for: its text, the reason to give it up, or the error to wait out."""
+
+    schemas: Mapping[int, str]
+    given_up: Mapping[int, str]
+    waiting: Mapping[int, Unavailable]
+
+
+class SchemaResolver:
+    """The ids of one topic. Ids that can't be had are given up for a while, so that no record ever waits for good."""
+
+    def __init__(self, source: SchemaSource | None, *, clock: Clock, limits: TieringLimits) -> None:
+        self._source = source
+        self._clock = clock
+        self._limits = limits
+        self._away_since_ms: dict[int, int] = {}
+        self._given_up: dict[int, tuple[int, str]] = {}
+
+    def given_up(self) -> dict[int, str]:
+        """The ids whose records are kept raw for now, with the reasons."""
+        expired_ms = self._clock.now_ms() - self._limits.schema_retry_ms
+        self._given_up = {key: value for key, value in self._given_up.items() if value[0] > expired_ms}
+        return {schema_id: reason for schema_id, (_, reason) in self._given_up.items()}
+
+    def give_up(self, schema_id: int, reason: str) -> None:
+        """Keep the records of this id raw until it is asked for again."""
+        self._given_up[schema_id] = (self._clock.now_ms(), reason)
+
+    def resolve(self, schema_ids: Collection[int]) -> Resolution:
+        """Ask the source for each id."""
+        schemas: dict[int, str] = {}
+        waiting: dict[int, Unavailable] = {}
+        given_up: dict[int, str] = {}
+        for schema_id in sorted(schema_ids):
+            try:
+                schemas[schema_id] = self._get(schema_id)
+                self._away_since_ms.pop(schema_id, None)
+            except Unavailable as error:
+                now_ms = self._clock.now_ms()
+                since_ms = self._away_since_ms.setdefault(schema_id, now_ms)
+                if now_ms - since_ms < self._limits.schema_patience_ms:
+                    waiting[schema_id] = error
+                else:
+                    given_up[schema_id] = error.problem
+            except (Invalid, Corrupt) as error:
+                given_up[schema_id] = error.problem
+        for schema_id, reason in given_up.items():
+            self.give_up(schema_id, reason)
+        return Resolution(schemas=schemas, given_up=given_up, waiting=waiting)
+
+    def _get(self, schema_id: int) -> str:
+        if self._source is None:
+            raise Invalid(f"no source of schemas is set, and a value names the schema {schema_id}")
+        return self._source.get(schema_id)

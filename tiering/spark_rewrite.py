@@ -1,0 +1,97 @@
+"""Rewriting and verifying in Spark's Python workers: one task a segment."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from engine.errors import Unavailable
+from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask
+from tiering.rewriter import VerifyOutcome, VerifyTask, rewrite_guarded, verify_guarded
+from tiering.spark_session import SparkSettings, start_session
+
+_NEXT_STEP = "it is tried again in the next cycle; look at [spark] and at the memory of the machine if it stays."
+
+_log = structlog.get_logger(__name__)
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
+
+class SparkRewriter:
+    """The Rewriter over a SparkSession, which is started with the first task and kept."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self._settings = settings
+        self._session: Any = None
+
+    def start(self) -> None:
+        """Start Spark now rather than with the first task. Raises Unavailable when it does not start."""
+        if self._session is None:
+            self._session = start_session(self._settings)
+
+    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+        def failed(error: Unavailable) -> RewriteOutcome:
+            return RewriteFailed(error=error)
+
+        return self._run(rewrite_guarded, tasks, failed)
+
+    def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
+        def failed(error: Unavailable) -> VerifyOutcome:
+            return error
+
+        return self._run(verify_guarded, tasks, failed)
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+            self._session = None
+
+    def _run(
+        self, work: Callable[[_Item], _Answer], items: Sequence[_Item], failed: Callable[[Unavailable], _Answer]
+    ) -> list[_Answer]:
+        """All items as one job; when it fails, each as a job of its own, so that only the culprit has no answer."""
+        if not items:
+            return []
+        self.start()
+        try:
+            return self._run_job(work, items)
+        except Unavailable as error:
+            if len(items) == 1:
+                return [failed(error)]
+            _log.warning("spark_job_failed", tasks=len(items), error=str(error))
+        return [answer for item in items for answer in self._run(work, [item], failed)]
+
+    def _run_job(self, work: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
+        # Tables' facts are shared by many tasks: pickled together they travel once.
+        worker = partial(_answer_tasks, work, pickle.dumps(list(items), protocol=pickle.HIGHEST_PROTOCOL))
+        try:
+            tasks = self._session.sparkContext.parallelize(range(len(items)), len(items))
+            answers = dict(tasks.mapPartitions(worker).collect())
+        except (PySparkException, Py4JError) as error:
+            raise Unavailable(f"a Spark job failed: {_reason(error)}", next_step=_NEXT_STEP) from error
+        return [pickle.loads(answers[index]) for index in range(len(items))]
+
+
+def _answer_tasks(
+    work: Callable[[Any], Any], pickled_items: bytes, indexes: Iterator[int]
+) -> Iterator[tuple[int, bytes]]:
+    """What runs in a Python worker: a task's number in, the number with its pickled answer out."""
+    items = pickle.loads(pickled_items)
+    for index in indexes:
+        yield index, pickle.dumps(work(items[index]), protocol=pickle.HIGHEST_PROTOCOL)
+    # Blocks and row groups come and go by the hundred megabytes: give them back between two segments.
+    pa.default_memory_pool().release_unused()
+
+
+def _reason(error: Exception) -> str:
+    """The line of a Java or Python stack trace that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Exception: " in line or "Error: " in line]
+    return (telling or lines or [type(error).__name__])[0]

@@ -1,0 +1,117 @@
+"""The Spark session of the daemon: small, quiet, and able to import what this program is made of."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from engine.errors import Unavailable
+
+_ROOT = Path(__file__).resolve().parent.parent
+_LOG_SETTINGS = Path(__file__).with_name("spark_log4j2.properties")
+
+MAX_TASK_TRIES = 2
+"""A worker may be killed for no fault of its task's (memory, an operator); the second time it is the task's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """``master`` as Spark names it; ``conf`` wins over every setting made here; ``java_home`` None takes the PATH's.
+
+    ``kernel_cache`` is where compiled kernels are kept; the workers must be able to write there.
+    """
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    driver_memory_mb: int = 512
+    java_home: Path | None = None
+    kernel_cache: Path | None = None
+
+
+def spark_conf(settings: SparkSettings) -> dict[str, str]:
+    """Every setting of the session, the operator's last."""
+    java_options = (
+        # One task a core and short jobs: the collector's and compiler's own threads would cost more than they save.
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:CICompilerCount=1",
+        "-Xss512k",
+        "-XX:MaxMetaspaceSize=256m",
+        f"-Dlog4j2.configurationFile={_LOG_SETTINGS}",
+    )
+    conf = {
+        "spark.master": _with_task_tries(settings.master),
+        "spark.app.name": "floeberg",
+        "spark.driver.memory": f"{settings.driver_memory_mb}m",
+        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.task.maxFailures": str(MAX_TASK_TRIES),
+        "spark.cleaner.periodicGC.interval": "10min",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.ui.retainedExecutions": "1",
+        "spark.ui.retainedJobs": "1",
+        "spark.ui.retainedStages": "1",
+        "spark.ui.retainedTasks": "64",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(Path(os.environ.get("TMPDIR", "/tmp")) / "floeberg-spark-warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.python.daemon.module": "tiering.spark_worker_daemon",
+        "spark.python.worker.reuse": "true",
+        "spark.python.worker.faulthandler.enabled": "true",
+        "spark.executorEnv.PYTHONPATH": _python_path(),
+        # glibc gives every thread an arena that keeps what it once had; two keep a worker's memory flat.
+        "spark.executorEnv.MALLOC_ARENA_MAX": "2",
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
+        "spark.executorEnv.ARROW_IO_THREADS": "2",
+    }
+    if settings.kernel_cache is not None:
+        conf["spark.executorEnv.NUMBA_CACHE_DIR"] = str(settings.kernel_cache)
+    return {**conf, **settings.conf}
+
+
+def start_session(settings: SparkSettings) -> Any:
+    """The process's SparkSession. Raises Unavailable with the next step when Spark does not start."""
+    environment = os.environ
+    environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if settings.java_home is not None:
+        environment["JAVA_HOME"] = str(settings.java_home)
+    builder = SparkSession.builder
+    for name, value in spark_conf(settings).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise Unavailable(
+            f"Spark does not start: {error}",
+            next_step="check that a JDK 17 or newer is installed and that [spark] names a master it can reach.",
+        ) from error
+
+
+def _with_task_tries(master: str) -> str:
+    """Local mode takes the number of tries from the master's name alone: ``local[4]`` becomes ``local[4,2]``."""
+    if master == "local":
+        return f"local[1,{MAX_TASK_TRIES}]"
+    if master.startswith("local[") and "," not in master:
+        return f"{master[:-1]},{MAX_TASK_TRIES}]"
+    return master
+
+
+def _python_path() -> str:
+    # The workers' interpreter is this one, yet a checkout that was never installed is on this process's path only.
+    given = os.environ.get("PYTHONPATH", "")
+    return os.pathsep.join([str(_ROOT), *filter(None, [given])])

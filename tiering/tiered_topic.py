@@ -1,0 +1,112 @@
+"""One incarnation of a topic and its table, as this process last saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from engine.clock import Clock
+from engine.errors import Invalid, Unavailable
+from engine.formats.value_codec import CodecSpec, propose_fields
+from engine.table.ledger import LedgerEntry
+from engine.table.parquet_settings import ParquetSettings
+from engine.table.range_append import CommitResult, Outcome, RangeAppend
+from engine.table.table_writer import TableWriter
+from engine.table.topic_table import TableFacts, TopicTable
+from tiering.schema_resolver import SchemaResolver
+from tiering.tiering_limits import TieringLimits
+from tiering.topic_rule import TopicRule
+
+_NO_SCHEMA = ""
+"""Formats without schemas propose their columns whatever the text; avro has none before its first schema."""
+
+_FORMATS_WITH_SCHEMAS = frozenset({"avro"})
+
+
+class TieredTopic:
+    """Opens the table, creates it with the first work, keeps the newest state that the writer gave back."""
+
+    def __init__(
+        self, *, topic: str, topic_id: str, rule: TopicRule, writer: TableWriter, clock: Clock, limits: TieringLimits
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.rule = rule
+        self.table: TopicTable | None = None
+        self._writer = writer
+        self._clock = clock
+        self._limits = limits
+        self._resolver = SchemaResolver(rule.schema_source, clock=clock, limits=limits)
+        self._opened_at_ms: int | None = None
+
+    def open(self) -> None:
+        """Read the table where it was not read yet. Raises Unavailable, Corrupt, Invalid."""
+        if self._opened_at_ms is None:
+            self.table = self._writer.open(self.topic, self.topic_id)
+            self._opened_at_ms = self._clock.monotonic_ms()
+
+    def mark_stale(self) -> None:
+        """Somebody else may have committed: read the table again before the next plan."""
+        self._opened_at_ms = None
+
+    def mark_stale_when_old(self) -> None:
+        """As ``mark_stale``, but not more often than the limits say."""
+        now_ms = self._clock.monotonic_ms()
+        if self._opened_at_ms is not None and now_ms - self._opened_at_ms >= self._limits.reload_interval_ms:
+            self._opened_at_ms = None
+
+    def ledger(self, partition: int) -> LedgerEntry | None:
+        """The ledger's line; None before the first commit."""
+        return None if self.table is None else self.table.ledger.get(partition)
+
+    def ensure(self, cluster_id: str) -> bool:
+        """Create the table unless it is there; True when its state is news. Raises Unavailable, Corrupt, Invalid."""
+        if self.table is not None:
+            return False
+        rule = self.rule
+        fields = ()
+        if rule.value_format not in _FORMATS_WITH_SCHEMAS:
+            fields = propose_fields(rule.value_format, _NO_SCHEMA, ()).fields
+        self.table = self._writer.ensure(
+            topic=self.topic,
+            topic_id=self.topic_id,
+            cluster_id=cluster_id,
+            layout=rule.layout,
+            codec=CodecSpec(name=rule.value_format, options=rule.codec_options),
+            value_fields=fields,
+        )
+        self._opened_at_ms = self._clock.monotonic_ms()
+        return True
+
+    def facts(self) -> TableFacts:
+        """What workers need of the table, the ids that were given up included."""
+        assert self.table is not None, "facts are asked for behind ensure"
+        facts = self.table.facts
+        return replace(facts, codec=replace(facts.codec, unresolved=self._resolver.given_up()))
+
+    def resolve(self, schema_ids: Collection[int]) -> Unavailable | None:
+        """Get these ids into the table, or give them up; the error to wait out when the source is away.
+
+        Raises Unavailable, Corrupt, CommitUnknown of the table.
+        """
+        assert self.table is not None, "schemas are asked for by records, which need a table"
+        resolution = self._resolver.resolve(schema_ids)
+        for schema_id, text in resolution.schemas.items():
+            try:
+                self.table = self._writer.add_schemas(self.table, {schema_id: text})
+            except Invalid as error:
+                self._resolver.give_up(schema_id, error.problem)
+        return next(iter(resolution.waiting.values()), None)
+
+    def commit(self, appends: Sequence[RangeAppend], settings: ParquetSettings | None) -> CommitResult:
+        """One commit; what the table refuses makes it stale. Raises Unavailable, CommitUnknown, Invalid, Corrupt."""
+        assert self.table is not None, "appends come from files of the table"
+        try:
+            result = self._writer.commit(self.table, appends, settings)
+        except BaseException:
+            self.mark_stale()
+            raise
+        self.table = result.table
+        if any(item.outcome not in {Outcome.COMMITTED, Outcome.ALREADY_THERE} for item in result.results):
+            self.mark_stale()
+        return result
