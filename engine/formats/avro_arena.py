@@ -12,9 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.formats import avro_operations as op
-from engine.formats.avro_decode_kernel import decode_block
+from engine.formats.avro_decode_kernel import ISSUE_BITS, decode_block
 from engine.formats.avro_program import Layout, Program
-from engine.formats.confluent_framing import FRAMED
+from engine.formats.confluent_framing import FRAMED, NULL_VALUE
 from engine.formats.memory_kernels import SLACK
 from engine.formats.value_codec import struct_of
 from engine.records import ByteSpans
@@ -26,6 +26,8 @@ ALIGNMENT = 64
 UNFOLDED_BASE_BYTES = 256 << 20
 UNFOLDED_TIMES = 64
 MAX_ENTRIES = 2**31 - 2  # Arrow's 32-bit offsets
+# Every refused record costs another run over the block; after these, any record that finds no room is refused at once.
+MAX_REFUSED = 8
 
 Words = NDArray[np.int64]
 
@@ -55,17 +57,26 @@ class Arena:
             data_size[self._program.has_data] = 4096 + 2 * total_bytes // max(1, int(self._program.has_data.sum()))
         self._lay_out(capacity, data_size)
         limit = UNFOLDED_BASE_BYTES + UNFOLDED_TIMES * total_bytes
-        may_grow, attempt = True, 0
-        while (stop := self._run(values, state, issues, may_grow)) < row_count:
+        state = state.copy()
+        attempt, refused = 0, []
+        while (stop := self._run(values, state, issues, len(refused) < MAX_REFUSED)) < row_count:
             attempt += 1
-            grown = self._extrapolate(stop, row_count, int(values.length[stop]), 2.0**attempt)
-            may_grow = (
-                self._size_of(*grown) <= limit and max(int(sizes.max(initial=0)) for sizes in grown) < MAX_ENTRIES
-            )
-            if may_grow:
-                self._lay_out(*grown)
+            if not self._make_room(stop, row_count, int(values.length[stop]), attempt, limit):
+                refused.append(stop)
+                state[stop] = NULL_VALUE
+        issues[refused] = op.TOO_LARGE | (len(self._rows) - 1) << ISSUE_BITS
         self._good = (state == FRAMED) & ((issues == 0) | ((issues & 0xFF) >= op.FIRST_KEPT))
         return issues
+
+    def _make_room(self, stop: int, row_count: int, length: int, attempt: int, limit: int) -> bool:
+        """Lay out anew for a block that stopped at a row: for all of it, or for that row only; False: for neither."""
+        for times in (2.0**attempt * row_count / (stop + 1), 1.0):
+            capacity, data_size = self._extrapolate(stop, times, length)
+            longest = max(int(capacity.max(initial=0)), int(data_size.max(initial=0)))
+            if longest < MAX_ENTRIES and self._size_of(capacity, data_size) <= limit:
+                self._lay_out(capacity, data_size)
+                return True
+        return False
 
     def _run(self, values: ByteSpans, state: NDArray[np.uint8], issues: Words, may_grow: bool) -> int:
         program, rows = self._program, self._rows
@@ -96,10 +107,9 @@ class Arena:
         is_list: NDArray[np.bool_] = self._program.rows[:, op.OPERATION] == op.ARRAY
         return self._program.has_data | is_list
 
-    def _extrapolate(self, stop: int, row_count: int, length: int, margin: float) -> tuple[Words, Words]:
-        """Capacities for the whole block, judged by the rows before ``stop``, and enough for ``stop`` itself."""
+    def _extrapolate(self, stop: int, times: float, length: int) -> tuple[Words, Words]:
+        """Capacities of ``times`` what the rows before ``stop`` took, and enough for ``stop`` itself."""
         program = self._program
-        times = margin * row_count / (stop + 1)
         capacity, data_size = self._capacity.copy(), self._data_size.copy()
         capacity[1:] = np.maximum(capacity[1:], (self._counts[1:] * times).astype(np.int64) + length + 1)
         steps = np.flatnonzero(program.has_data)

@@ -28,7 +28,7 @@ class Binding:
                 self._bind(layout, column, row_count)
 
     def _bind(self, layout: Layout, array: pa.Array, length: int) -> None:
-        path = self._program.paths[layout.step if layout.step >= 0 else max(layout.union, 0)]
+        path = layout.path
         array = _plain(array, layout.type, path)
         if len(array) < length:
             raise Corrupt(f"the column {path} has {len(array)} entries where {length} are expected")

@@ -231,7 +231,7 @@ def decode_block(  # type: ignore[no-untyped-def]
         if good:
             end = start[record] + np.int64(length[record])
             if start[record] < 0 or length[record] < HEADER_BYTES or end > data.shape[0]:
-                issue = np.int64(ENDS_EARLY)
+                issue = np.int64(ENDS_EARLY) | (last << ISSUE_BITS)
             else:
                 issue = decode_record(
                     base, data.shape[0], start[record] + HEADER_BYTES, end, record, steps, skips.ctypes.data,
@@ -241,7 +241,7 @@ def decode_block(  # type: ignore[no-untyped-def]
             if issue == NEEDS_ROOM:
                 if may_grow:
                     return record
-                issue = np.int64(TOO_LARGE)
+                issue = np.int64(TOO_LARGE) | (last << ISSUE_BITS)
             good = issue == 0 or (issue & 0xFF) >= FIRST_KEPT
         issues[record] = issue
         if good:

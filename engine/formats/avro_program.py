@@ -75,7 +75,7 @@ class Layout:
     """
 
     type: pa.DataType
-    level: int
+    path: str
     step: int
     union: int
     valid: int
@@ -194,7 +194,7 @@ class _Compiler:
             raise _conflict(path, node, column)
         made = self.record(node, {child.name: child.type for child in column}, path, level)
         children = tuple(made.get(child.name) for child in column)
-        return Layout(type=column, level=level, step=-1, union=union, valid=union, children=children)
+        return Layout(type=column, path=path, step=-1, union=union, valid=union, children=children)
 
     def _union(self, node: UnionNode, column: pa.DataType | None, path: str, level: int) -> Layout | None:
         nullable = node.null_index >= 0
@@ -220,7 +220,7 @@ class _Compiler:
             row[op.PARAMETER], row[op.TARGET] = len(node.symbols), len(self.pool)
             self.pool.extend(symbol.encode() for symbol in node.symbols)
             self.symbols[step] = node.symbols
-        return Layout(type=column, level=level, step=step, union=union, valid=valid)
+        return Layout(type=column, path=path, step=step, union=union, valid=valid)
 
     def _list(self, node: ListNode | MapNode, column: pa.DataType, path: str, level: int, union: int) -> Layout:
         is_map = isinstance(node, MapNode)
@@ -244,12 +244,12 @@ class _Compiler:
         self.rows[step][op.TARGET], self.rows[step][op.LEVEL] = last + 1, inner_level
         self.rows[last][op.TARGET], self.rows[last][op.LEVEL] = first, inner_level
         self.rows[last][op.SLOT] = step
-        return Layout(type=column, level=level, step=step, union=union, valid=union, children=tuple(children))
+        return Layout(type=column, path=path, step=step, union=union, valid=union, children=tuple(children))
 
     def _key(self, column: pa.DataType, path: str, level: int) -> Layout:
         step = self.add(op.STRING, path, level, width=_WIDTH[Kind.STRING], data=True)
         self.rows[step][op.PARAMETER] = op.MAP_KEY
-        return Layout(type=column, level=level, step=step, union=-1, valid=-1)
+        return Layout(type=column, path=path, step=step, union=-1, valid=-1)
 
     def finish(self, fields: Sequence[pa.Field]) -> Program:
         lengths = np.array([0, *map(len, self.pool)], np.int64)
