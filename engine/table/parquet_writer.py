@@ -114,6 +114,7 @@ class ParquetFileWriter:
     def abort(self) -> None:
         """Drop the file. May be called after anything; after ``finish`` it does nothing."""
         self._pending.clear()
+        self._writer.is_open = False  # or it would write a footer when it is collected
         self._file.abort()
 
     def __enter__(self) -> Self:
@@ -218,5 +219,3 @@ def _bounds(leaf: _Leaf, chunks: list[Any], null_count: int | None) -> Bounds:
         return NO_BOUNDS
     return bounds_of(leaf.kind, min(least), max(greatest))
 
-
-__all__ = ["ROW_GROUP_BYTES", "ParquetFileWriter"]

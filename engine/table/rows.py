@@ -67,6 +67,7 @@ def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, code
     A column that is null in every row may be left out, and strings may be dictionary-encoded.
     Raises Corrupt for rows that this program did not write.
     """
+    _check_types(layout, rows.schema)
     columns = {name: _one_array(rows.column(name), name) for name in rows.schema.names}
     offset = _required(columns, layout.offset).to_numpy()
     count = len(offset)
@@ -83,6 +84,18 @@ def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, code
         value=_values(layout, columns, value_columns, codec, count),
         headers=headers_from_columns(columns.get(layout.headers), columns.get(layout.headers_raw), count),
     )
+
+
+def _check_types(layout: TableLayout, schema: pa.Schema) -> None:
+    for field in layout.metadata_fields():
+        index = schema.get_field_index(field.name)
+        if index < 0:
+            continue  # an older file; what can't be missing is asked for by name
+        kind = schema.field(index).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if kind != field.type:
+            raise Corrupt(f"the column {field.name} is of type {kind}, not {field.type}")
 
 
 def _in_table_order(schema: pa.Schema, metadata: dict[str, pa.Array], decoded: Decoded) -> list[pa.Array]:

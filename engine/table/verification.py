@@ -50,6 +50,7 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
     with facts.warehouse.open_input(path) as source:
         try:
             file = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
+            _check_columns(file.schema_arrow, facts, path)
             footer = FileFooter.from_key_values(file.metadata.metadata, file=path)
             codec = open_codec(facts.codec, facts.value_fields)
             rows = _RowEvidence(facts, codec, path)
@@ -105,6 +106,29 @@ class _RowEvidence:
         return Corrupt(
             problem, topic=self._facts.topic, partition=max(self.partition, 0), offset=offset, file=self._path
         )
+
+
+def _check_columns(found: pa.Schema, facts: TableFacts, path: str) -> None:
+    """A file has columns of its table: those of its time, some of which may have grown fields since."""
+    expected = {field.name: field.type for field in facts.schema}
+    for field in found:
+        if field.name not in expected or not _is_part_of(field.type, expected[field.name]):
+            raise Corrupt(f"a data file has a column {field.name} of type {field.type}", topic=facts.topic, file=path)
+    required = {field.name for field in facts.layout.metadata_fields() if not field.nullable}
+    missing = required - set(found.names)
+    if missing or len(set(found.names)) < len(found.names):
+        raise Corrupt(f"a data file lacks the columns {sorted(missing)}", topic=facts.topic, file=path)
+
+
+def _is_part_of(found: pa.DataType, expected: pa.DataType) -> bool:
+    if pa.types.is_struct(found) and pa.types.is_struct(expected):
+        known = {child.name: child.type for child in expected}
+        return all(child.name in known and _is_part_of(child.type, known[child.name]) for child in found)
+    if pa.types.is_list(found) and pa.types.is_list(expected):
+        return _is_part_of(found.value_type, expected.value_type)
+    if pa.types.is_map(found) and pa.types.is_map(expected):
+        return found.key_type == expected.key_type and _is_part_of(found.item_type, expected.item_type)
+    return bool(found == expected)
 
 
 def _checksum(warehouse: Warehouse, path: str) -> tuple[int, int]:

@@ -142,8 +142,8 @@ def _row_problems(
 ) -> list[tuple[bool, str]]:
     outside = found.offsets is not None and not offsets.covers(found.offsets)
     return [
-        (found.partition != partition, f"the rows are of partition {found.partition}"),
         (found.digest.record_count != record_count, f"{found.digest.record_count} rows of {record_count} are there"),
+        (found.partition != partition, f"the rows are of partition {found.partition}"),
         (outside, f"the rows have the offsets {found.offsets}, outside of {offsets}"),
     ]
 

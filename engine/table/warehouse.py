@@ -46,7 +46,7 @@ class Warehouse:
     def open_input(self, path: str) -> pa.NativeFile:
         """A file for random reads (a local one is mapped). Raises Corrupt when it is missing, Unavailable else."""
         filesystem, inner = self._resolve(path)
-        with _errors(path):
+        with self._errors(path):
             if isinstance(filesystem, fs.LocalFileSystem):
                 if Path(inner).stat().st_size == 0:
                     return pa.BufferReader(b"")  # an empty file can't be mapped
@@ -56,7 +56,7 @@ class Warehouse:
     def create(self, path: str) -> NewFile:
         """Begin a file that will appear at ``path`` when it is committed."""
         filesystem, inner = self._resolve(path)
-        with _errors(path):
+        with self._errors(path):
             if isinstance(filesystem, fs.LocalFileSystem):
                 return _NewLocalFile(path, Path(inner))
             return _NewObject(path, filesystem, inner)
@@ -64,21 +64,21 @@ class Warehouse:
     def size_bytes(self, path: str) -> int:
         """Raises Corrupt when the file is missing."""
         filesystem, inner = self._resolve(path)
-        with _errors(path):
+        with self._errors(path):
             info = filesystem.get_file_info(inner)
-        if info.type != fs.FileType.File:
-            raise Corrupt("a file is missing from the warehouse", file=path)
+            if info.type != fs.FileType.File:
+                raise FileNotFoundError(path)
         return int(info.size)
 
     def exists(self, path: str) -> bool:
         filesystem, inner = self._resolve(path)
-        with _errors(path):
+        with self._errors(path):
             return bool(filesystem.get_file_info(inner).type == fs.FileType.File)
 
     def list(self, folder: str) -> Iterator[StoredFile]:
         """Every file below a folder, temporary ones too; nothing when the folder does not exist."""
         filesystem, inner = self._resolve(folder)
-        with _errors(folder):
+        with self._errors(folder):
             found = filesystem.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=True))
         for info in found:
             if info.type == fs.FileType.File:
@@ -89,12 +89,12 @@ class Warehouse:
     def delete(self, path: str) -> None:
         """Remove a file; one that is gone already is no error."""
         filesystem, inner = self._resolve(path)
-        with _errors(path), contextlib.suppress(FileNotFoundError):
+        with self._errors(path), contextlib.suppress(FileNotFoundError):
             filesystem.delete_file(inner)
 
     def read_bytes(self, path: str) -> bytes:
         """A small file whole. Raises Corrupt when it is missing."""
-        with self.open_input(path) as file, _errors(path):
+        with self.open_input(path) as file, self._errors(path):
             content: bytes = file.read()
             return content
 
@@ -103,6 +103,21 @@ class Warehouse:
         with self.create(path) as new:
             new.write(content)
             new.commit()
+
+    @contextlib.contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        """A file whose name was given to us and that is missing is damage, unless the whole warehouse is away."""
+        try:
+            with _errors(path):
+                yield
+        except Corrupt as error:
+            if self._is_away():
+                raise Unavailable("the warehouse's folder is not there: is it mounted?", file=path) from error
+            raise
+
+    def _is_away(self) -> bool:
+        root = urlparse(self.properties.get("warehouse", ""))
+        return bool(root.path) and root.scheme in {"", "file"} and not Path(root.path).exists()
 
     def _resolve(self, path: str) -> tuple[fs.FileSystem, str]:
         parsed = urlparse(path)
