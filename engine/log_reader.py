@@ -25,10 +25,10 @@ from engine.offset_grid import grid_offsets
 from engine.offset_range import OffsetRange
 from engine.read_ahead import ReadAhead, ReadAheadLimits
 from engine.records import Records
-from engine.table.row_block import RowBlock, RowBlockReader
 from engine.table.file_index import FileIndex, OpenFile, OpenGroup
 from engine.table.manifests import TableFile
 from engine.table.page_reader import PageRun, pages_from, whole_group
+from engine.table.row_block import RowBlock, RowBlockReader
 from engine.table.topic_table import TopicTable
 from engine.time_index import entries, latest_by_offset
 

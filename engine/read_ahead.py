@@ -37,13 +37,14 @@ class ReadAheadLimits:
 
 
 class ReadAhead:
-    """Blocks by the rows they hold, each decoded once for however many readers ask. Safe to use from several threads."""
+    """Blocks by the rows they hold, kept for however many readers ask. Safe to use from several threads."""
 
     def __init__(self, limits: ReadAheadLimits) -> None:
         self._limits = limits
         self._blocks: OrderedDict[BlockKey, RowBlock] = OrderedDict()
         self._held_bytes = 0
         self._pending: dict[BlockKey, Future[RowBlock]] = {}
+        self._closed = False
         self._lock = threading.Lock()
         self._decodes = threading.BoundedSemaphore(limits.decodes)
         self._pool = ThreadPoolExecutor(limits.prefetch_threads, thread_name_prefix="read-ahead")
@@ -90,7 +91,7 @@ class ReadAhead:
         """Have a block decoded by another thread, unless it is here, under way, or too many are."""
         path, group, row = key
         with self._lock:
-            if len(self._pending) >= self._limits.prefetches or key in self._pending:
+            if self._closed or len(self._pending) >= self._limits.prefetches or key in self._pending:
                 return
             if any(
                 held[:2] == (path, group) and block.first_row <= row < block.end_row
@@ -108,6 +109,8 @@ class ReadAhead:
 
     def close(self) -> None:
         """Stop prefetching; what is under way is waited for."""
+        with self._lock:
+            self._closed = True
         self._pool.shutdown(wait=True, cancel_futures=True)
         self.clear()
 

@@ -1,4 +1,4 @@
-"""Which file, which row group and which page of a table hold an offset: kept in memory, rebuilt from the table alone."""
+"""Which file, row group and page of a table hold an offset: kept in memory, rebuilt from the table alone."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class OpenFile:
         return int(np.searchsorted(self.summaries.last_offset, offset, "left"))
 
     def group_range(self, group: int) -> OffsetRange:
-        """The offsets a row group answers for: from its first record (the file's start, for the first) to the next's."""
+        """The offsets a row group answers for: from its first record (or the file's start) to the next group's."""
         first = self.summaries.first_offset
         start = self.file.range.start if group == 0 else int(first[group])
         end = self.file.range.end if group == len(first) - 1 else int(first[group + 1])
@@ -242,7 +242,7 @@ def _check_facts(table: TopicTable, file: TableFile, facts: FileFooter) -> None:
     actual = (facts.topic_id, facts.partition, facts.range, facts.record_count)
     if expected != actual:
         raise Corrupt(
-            f"the file's footer says it is topic {facts.topic_id} partition {facts.partition} offsets {facts.range} with "
+            f"the file's footer says topic {facts.topic_id} partition {facts.partition} offsets {facts.range} with "
             f"{facts.record_count} records; the table says topic {table.topic_id} partition {file.partition} offsets "
             f"{file.range} with {file.record_count}",
             topic=table.topic,

@@ -31,7 +31,7 @@ class FooterCache:
             return None
         try:
             found = self._database.get(path.encode())
-        except Exception as error:  # outermost guard: rocksdict raises bare Exception, and a cache may always miss
+        except Exception as error:  # noqa: BLE001  # outermost guard: rocksdict raises nothing narrower
             self._give_up(error)
             return None
         return found if isinstance(found, bytes) else None
@@ -41,7 +41,7 @@ class FooterCache:
             return
         try:
             self._database.put(path.encode(), footer)
-        except Exception as error:  # outermost guard: see get
+        except Exception as error:  # noqa: BLE001  # outermost guard: see get
             self._give_up(error)
 
     def remove(self, path: str) -> None:
@@ -50,7 +50,7 @@ class FooterCache:
             return
         try:
             self._database.delete(path.encode())
-        except Exception as error:  # outermost guard: see get
+        except Exception as error:  # noqa: BLE001  # outermost guard: see get
             self._give_up(error)
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class FooterCache:
             try:
                 self._directory.mkdir(parents=True, exist_ok=True)
                 return Rdict(str(self._directory), options, access_type=AccessType.read_write())
-            except Exception as error:  # outermost guard: rocksdict raises bare Exception for every kind of damage
+            except Exception as error:  # noqa: BLE001  # outermost guard: see get
                 _log.warning("footer cache can't be opened", attempt=attempt, error=str(error))
                 if attempt == 1 and not _is_locked(error):
                     shutil.rmtree(self._directory, ignore_errors=True)

@@ -22,8 +22,8 @@ from engine.table.thrift_compact import ThriftStruct, ThriftTape
 class PageLayout:
     """The pages of one row group, the same for all its columns.
 
-    ``first_row`` int64[pages + 1], rows of the row group, its row count last; ``page_start`` for each chunk that isn't
-    null int64[pages + 1], bytes of the file, the chunk's end last; ``first_offset`` and ``last_offset`` int64[pages].
+    ``first_row`` int64[pages + 1], rows of the row group, its row count last; ``page_start`` for each readable chunk
+    int64[pages + 1], bytes of the file, the chunk's end last; ``first_offset`` and ``last_offset`` int64[pages].
     """
 
     first_row: NDArray[np.int64]
@@ -56,7 +56,7 @@ def read_page_layout(source: RangedFile, group: RowGroup, *, offset_column: str)
 
     One read of the row group's part of the page index. Raises Corrupt when the index contradicts the footer.
     """
-    wanted = [(at, chunk) for at, chunk in enumerate(group.chunks) if not chunk.is_null]
+    wanted = group.readable()
     ranges = [chunk.offset_index for _, chunk in wanted]
     offset_chunk = group.chunk_of(offset_column)
     if offset_chunk is None or offset_chunk.column_index is None or any(part is None for part in ranges):

@@ -76,10 +76,11 @@ def read_rows(
     """Decode ``run`` of ``group``; columns that the statistics prove to be null in all rows are left out.
 
     ``layout`` None: pages don't align, and ``run`` must be the whole row group. ``is_sequential`` fetches a remote row
-    group whole whatever its size, because the rest is wanted next. ``unread`` top-level columns are left out. Raises Corrupt (bytes that don't decode, a page
-    checksum that doesn't match, another number of rows than promised), Unavailable.
+    group whole whatever its size, because the rest is wanted next. ``unread`` top-level columns are left out. Raises
+    Corrupt (bytes that don't decode, a page checksum that doesn't match, another number of rows than promised),
+    Unavailable.
     """
-    chunks = _readable_chunks(footer, group, unread)
+    chunks = [(at, chunk) for at, chunk in group.readable() if chunk.column.top not in unread]
     parts = [_parts_of(chunk, layout, at, run) for at, chunk in chunks]
     flat = [part for ranges in parts for part in ranges]
     data = group.data
@@ -95,16 +96,6 @@ def read_rows(
         and (run.row_count >= LONG_READ_ROWS or chunk.dictionary_bytes <= SMALL_DICTIONARY_BYTES)
     ]
     return _decode(small, run, dictionaries, source.file)
-
-
-def _readable_chunks(footer: ParquetFooter, group: RowGroup, unread: frozenset[str]) -> list[tuple[int, ColumnChunk]]:
-    """The chunks of the wanted columns that hold anything, with their places in the row group."""
-    without_values = {name for name, _ in footer.top_levels}
-    for chunk in group.chunks:
-        if not chunk.is_null:
-            without_values.discard(chunk.column.top)
-    left_out = without_values | unread
-    return [(at, chunk) for at, chunk in enumerate(group.chunks) if chunk.column.top not in left_out]
 
 
 def _parts_of(chunk: ColumnChunk, layout: PageLayout | None, at: int, run: PageRun) -> tuple[ByteRange, ...]:

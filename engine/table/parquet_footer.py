@@ -104,6 +104,11 @@ class RowGroup:
         start = min(chunk.data.start for chunk in self.chunks)
         return ByteRange(start=start, size=max(chunk.data.end for chunk in self.chunks) - start)
 
+    def readable(self) -> list[tuple[int, ColumnChunk]]:
+        """The chunks of the top-level columns that hold anything, each with its place in the row group."""
+        with_values = {chunk.column.top for chunk in self.chunks if not chunk.is_null}
+        return [(at, chunk) for at, chunk in enumerate(self.chunks) if chunk.column.top in with_values]
+
     def chunk_of(self, column: str) -> ColumnChunk | None:
         """The chunk of a top-level column that isn't nested."""
         for chunk in self.chunks:
@@ -156,6 +161,13 @@ class ParquetFooter:
         """Raises Corrupt, naming the file, when the bytes are no footer."""
         data = np.frombuffer(encoded, np.uint8)
         tape = ThriftTape.read(data, file=file, what="Parquet footer")
+        try:
+            return cls._from_tape(data, tape, file)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise Corrupt(f"the Parquet footer is damaged: {error!r}", file=file) from error
+
+    @classmethod
+    def _from_tape(cls, data: NDArray[np.uint8], tape: ThriftTape, file: str) -> Self:
         fields = tape.fields_of(0)
         if not {2, 3, 4} <= fields.keys() or any(tape.kind[fields[field]] != LIST for field in (2, 4)):
             raise Corrupt("the Parquet footer lacks its schema, row count or row groups", file=file)
@@ -240,32 +252,29 @@ def _leaf_columns(
     """The leaves of a schema tree that is stored depth first, each element with its number of children."""
     leaves: list[LeafColumn] = []
     tops: list[tuple[str, int]] = []
-    try:
-        remaining = int(elements[0].get(5, 0))
-        open_groups: list[_OpenGroup] = []
-        for element in elements[1:]:
-            if not open_groups:
-                tops.append((element[4].decode(), 0))
-                remaining -= 1
-            parent = open_groups[-1] if open_groups else _OpenGroup(path=(), repeated=False, level=0, left=1)
-            parent.left -= 1
-            repetition = int(element.get(3, 0))
-            path = (*parent.path, element[4].decode())
-            repeated = parent.repeated or repetition == _REPEATED
-            level = parent.level + (repetition != 0)
-            children = int(element.get(5, 0))
-            name, count = tops[-1]
-            tops[-1] = (name, count + 1)
-            if children > 0:
-                open_groups.append(_OpenGroup(path=path, repeated=repeated, level=level, left=children))
-            else:
-                leaves.append(LeafColumn(path=path, repeated=repeated, definition_level=level))
-            while open_groups and open_groups[-1].left == 0:
-                open_groups.pop()
-        if remaining != 0 or open_groups:
-            raise Corrupt("the Parquet schema is no tree", file=file)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise Corrupt(f"the Parquet schema is damaged: {error!r}", file=file) from error
+    remaining = int(elements[0].get(5, 0))
+    open_groups: list[_OpenGroup] = []
+    for element in elements[1:]:
+        if not open_groups:
+            tops.append((element[4].decode(), 0))
+            remaining -= 1
+        parent = open_groups[-1] if open_groups else _OpenGroup(path=(), repeated=False, level=0, left=1)
+        parent.left -= 1
+        repetition = int(element.get(3, 0))
+        path = (*parent.path, element[4].decode())
+        repeated = parent.repeated or repetition == _REPEATED
+        level = parent.level + (repetition != 0)
+        children = int(element.get(5, 0))
+        name, count = tops[-1]
+        tops[-1] = (name, count + 1)
+        if children > 0:
+            open_groups.append(_OpenGroup(path=path, repeated=repeated, level=level, left=children))
+        else:
+            leaves.append(LeafColumn(path=path, repeated=repeated, definition_level=level))
+        while open_groups and open_groups[-1].left == 0:
+            open_groups.pop()
+    if remaining != 0 or open_groups:
+        raise Corrupt("the Parquet schema is no tree", file=file)
     return tuple(leaves), tuple(tops)
 
 

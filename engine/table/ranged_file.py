@@ -94,7 +94,7 @@ class RangedFile:
         return self._cache.get((self.file, whole.start)) is not None
 
     def read_footer(self) -> bytes:
-        """The encoded footer, without its length and magic. Raises Corrupt when the file doesn't end as Parquet does."""
+        """The encoded footer, without its length and magic. Raises Corrupt where the file doesn't end like Parquet."""
         size = self.size_bytes
         if size < len(MAGIC) + TRAILER_BYTES:
             raise Corrupt(f"a file of {size} bytes is no Parquet file", file=self.file)

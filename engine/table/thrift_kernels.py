@@ -38,7 +38,7 @@ TAPE_FULL = -5
 _VARINT = types.UniTuple(types.int64, 2)(read_only(types.uint8), types.int64)
 
 
-@njit(_VARINT, nogil=True, cache=True)  # type: ignore[untyped-decorator,no-untyped-def]
+@njit(_VARINT, nogil=True, cache=True)
 def _varint(data, at):  # type: ignore[no-untyped-def]
     """(value as 64 bits, position behind it); a position below 0 is an error."""
     value = np.uint64(0)
@@ -65,7 +65,7 @@ _TOKENIZE = types.int64(
 )
 
 
-@njit(_TOKENIZE, nogil=True, cache=True)  # type: ignore[untyped-decorator,no-untyped-def]
+@njit(_TOKENIZE, nogil=True, cache=True)
 def tokenize(data, at, field, kind, value, start, end, after):  # type: ignore[no-untyped-def]
     """Read the struct at ``data[at]`` into the tape; the number of entries, or an error below 0.
 
