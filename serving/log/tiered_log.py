@@ -22,7 +22,7 @@ from serving.log.backend import NoSuchSegment, RemoteSegment
 _Answer = TypeVar("_Answer")
 
 
-class TopicTables(Protocol):
+class TablesById(Protocol):
     """Tables by their topics' ids. Called from several threads."""
 
     def load(self, topic_id: str) -> TopicTable | None:
@@ -47,7 +47,7 @@ class TieredLog:
     """
 
     def __init__(
-        self, *, tables: TopicTables, reader: LogReader, verifier: Verifier, broker: BrokerView, store: AuxiliaryStore
+        self, *, tables: TablesById, reader: LogReader, verifier: Verifier, broker: BrokerView, store: AuxiliaryStore
     ) -> None:
         self._tables = tables
         self._reader = reader
