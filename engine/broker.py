@@ -20,6 +20,8 @@ from engine.topic_partition import TopicIdPartition
 
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1
+# From the standard alphabet of base64 to the URL-safe one of Kafka's own text form.
+_URL_SAFE = str.maketrans("+/", "-_")
 
 _BROKER_NEXT_STEP = "check that the broker is up, [broker] bootstrap, and the security settings beside it."
 
@@ -155,7 +157,8 @@ class KafkaBroker:
         )
         return {
             name: _TopicDescription(
-                topic_id=str(topic.topic_id),
+                # librdkafka writes ids in the standard alphabet of base64, Kafka in the URL-safe one.
+                topic_id=str(topic.topic_id).translate(_URL_SAFE),
                 leaders={
                     partition.id: NO_LEADER if partition.leader is None else partition.leader.id
                     for partition in topic.partitions
