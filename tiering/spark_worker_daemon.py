@@ -6,9 +6,29 @@ done here it is paid once and its memory is shared by all workers. Importing sta
 
 from __future__ import annotations
 
-from pyspark.daemon import manager
+import gc
+import sys
 
-import tiering.rewriter  # noqa: F401 - loaded for the workers that are forked from here
+_ARCHIVES = (".zip", ".jar")
+
+
+def _main() -> None:
+    # Spark puts archives on the path, and for every task has each of them read anew (importlib.invalidate_caches): a
+    # tenth of a second. The installed pyspark has all that is in them.
+    sys.path[:] = [entry for entry in sys.path if not entry.endswith(_ARCHIVES)]
+    for entry in [entry for entry in sys.path_importer_cache if any(ending in entry for ending in _ARCHIVES)]:
+        del sys.path_importer_cache[entry]
+
+    from pyspark.daemon import manager
+
+    import tiering.rewriter  # noqa: F401 - loaded for the workers that are forked from here
+
+    # Spark collects garbage after every task: through all that was imported, that takes as long again. What is here
+    # now stays for good, so the collector need not look at it, nor unshare its pages by doing so.
+    gc.collect()
+    gc.freeze()
+    manager()
+
 
 if __name__ == "__main__":
-    manager()
+    _main()
