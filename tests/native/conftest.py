@@ -1,0 +1,47 @@
+"""One broker with the plugin for all tests of this folder, and two topics with the same records, one of them tiered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.native.stage import PLAIN, TIERED, NativeStage, Sent, sample
+
+RECORDS = 40_000
+
+
+@dataclass
+class History:
+    """``sent``: every record of both topics so far, in offset order (partition 0)."""
+
+    stage: NativeStage
+    tiered: str = "history"
+    plain: str = "history-plain"
+    sent: list[Sent] = field(default_factory=list)
+
+    def produce(self, count: int) -> None:
+        """The same new records into both topics' live tails."""
+        records = sample(len(self.sent), count)
+        for topic in (self.tiered, self.plain):
+            self.stage.produce(topic, records)
+        self.sent += records
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeStage]:
+    with NativeStage(tmp_path_factory.mktemp("native")) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="session")
+def history(stage: NativeStage) -> History:
+    """All closed segments of the tiered topic are gone from the broker's disk."""
+    history = History(stage=stage)
+    stage.create(history.tiered, TIERED)
+    stage.create(history.plain, PLAIN)
+    history.produce(RECORDS)
+    stage.await_history_gone(history.tiered)
+    assert len(stage.local_segments(history.plain)) > 3
+    return history

@@ -1,0 +1,308 @@
+"""A real broker with the plugin in it, the daemon's log door, and topics whose history is in the table only."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from confluent_kafka import Producer
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engine.broker import KafkaBroker
+from engine.clock import SystemClock
+from engine.errors import Unavailable
+from engine.log_reader import LogReader
+from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.file_index import FileIndex
+from engine.table.table_writer import TableWriter
+from engine.table.verifier import Verifier
+from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
+from floeberg.plugin_jar import broker_properties
+from serving.log.auxiliary_store import AuxiliaryStore
+from serving.log.commit_signal import CommitSignal
+from serving.log.door import create_log_door
+from serving.log.tiered_log import TieredLog
+from serving.log.topic_tables import TopicTables
+from tests.serving.log.served_door import served
+from tiering.cycle_report import PartitionReport
+from tiering.loop import TieringLoop
+from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
+from tiering.rewriter import InProcessRewriter
+from tiering.tiering_limits import TieringLimits
+from tiering.topic_rule import TopicRule
+
+TOKEN = "shared-with-the-broker"
+SEGMENT_BYTES = 1 << 20
+WAIT_S = 90.0
+TIERED = {"remote.storage.enable": "true", "local.retention.ms": "500", "segment.bytes": str(SEGMENT_BYTES)}
+PLAIN = {"segment.bytes": str(SEGMENT_BYTES)}
+BUILD_JAR = Path(__file__).resolve().parents[2] / "plugin" / "build.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One record, as a producer gave it."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def sample(start: int, count: int) -> list[Sent]:
+    """Records with null and empty values, headers, and timestamps that now and then fall back."""
+    return [
+        Sent(
+            key=None if number % 7 == 0 else b"key-%d" % (number % 1000),
+            value=None if number % 101 == 0 else b"" if number % 103 == 0 else value_of(number),
+            timestamp_ms=1_750_000_000_000 + number * 20 - (500 if number % 13 == 0 else 0),
+            headers=(("trace", b"%d" % number), ("trace", None)) if number % 50 == 0 else (),
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def value_of(number: int) -> bytes:
+    """Text that compresses no better than real records do."""
+    return b"value-%07d " % number + hashlib.blake2b(b"%d" % number).hexdigest().encode()
+
+
+class WatchedDoor:
+    """ASGI around the door: counts requests by kind, and can change one byte of each answer of records."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.asked: Counter[str] = Counter()
+        self.flip_a_byte = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["path"].rstrip("/").rsplit("/", 1)[-1] if scope["method"] != "DELETE" else "delete"
+        self.asked[kind] += 1
+        if not (self.flip_a_byte and kind == "records"):
+            await self._app(scope, receive, send)
+            return
+
+        async def flipping(message: Message) -> None:
+            body = bytearray(message.get("body", b""))
+            if body:
+                body[len(body) // 2] ^= 0x20
+                message = {**message, "body": bytes(body)}
+            await send(message)
+
+        await self._app(scope, receive, flipping)
+
+
+class WatchedRewriter(InProcessRewriter):
+    """Refuses the topics in ``paused``; ``spoil`` is called with each file's path between its writing and its
+    verification."""
+
+    def __init__(self) -> None:
+        self.paused: set[str] = set()
+        self.spoil: Callable[[str, Path], None] = lambda _topic, _path: None
+
+    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+        outcomes: list[RewriteOutcome] = []
+        for task in tasks:
+            if task.partition.topic in self.paused:
+                outcomes.append(RewriteFailed(error=Unavailable("the test holds this topic back")))
+                continue
+            (outcome,) = super().rewrite([task])
+            if isinstance(outcome, Rewritten) and outcome.file is not None:
+                self.spoil(task.partition.topic, Path(unquote(urlparse(outcome.file.path).path)))
+            outcomes.append(outcome)
+        return outcomes
+
+
+class NativeStage:
+    """The broker, the tiering loop with its work done in this process, and the log door in front of the tables."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.commits = CommitSignal()
+        self.doors: list[WatchedDoor] = []
+        self.rewriter = WatchedRewriter()
+        self._door = ExitStack()
+        self._port = _free_port()
+        self._stop = threading.Event()
+        jar = folder / "floeberg-plugin.jar"
+        subprocess.run([sys.executable, BUILD_JAR, "--jar", jar], check=True, timeout=120)
+        plugin = broker_properties(jar=jar, door_url=f"http://127.0.0.1:{self._port}", token=TOKEN)
+        quick = {"rsm.config.floeberg.copy.timeout.ms": "2000"}
+        self.broker = LocalBroker(folder / "broker", properties={**FAST_TIERED_STORAGE, **plugin, **quick})
+
+    def __enter__(self) -> NativeStage:
+        self.broker.start()
+        catalog = open_catalog(embedded_catalog_properties(self.folder / "data"))
+        self._seam = KafkaBroker(bootstrap=self.broker.bootstrap)
+        self._verifier = Verifier()
+        self._writer = TableWriter(catalog, SystemClock())
+        self.tiering = TieringLoop(
+            broker=self._seam,
+            log_dirs=self.broker.log_dirs,
+            writer=self._writer,
+            verifier=self._verifier,
+            rewriter=self.rewriter,
+            rules=[TopicRule(pattern="*", value_format="raw")],
+            clock=SystemClock(),
+            limits=TieringLimits(cycle_interval_ms=200, config_interval_ms=500, stopped_retry_ms=2_000),
+        )
+        self.tiering.on_cycle(lambda _: self.commits.ring())
+        self._reader = LogReader(file_index=FileIndex())
+        self.open_door()
+        self._thread = threading.Thread(target=self.tiering.run_forever, args=(self._stop,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close_door()
+        self._stop.set()
+        self.tiering.hurry()
+        self._thread.join(30)
+        self._reader.close()
+        self._seam.close()
+        self.broker.stop()
+
+    # What the log door asks of a daemon.
+    def log_start(self, topic_id: str, partition: int) -> int | None:
+        return self.tiering.log_start(topic_id, partition)
+
+    def hurry(self, topic_id: str, partition: int, end: int) -> None:
+        self.tiering.hurry()
+
+    def topic_of(self, topic_id: str) -> str | None:
+        return next(
+            (report.partition.topic for report in self.reports() if report.partition.topic_id == topic_id), None
+        )
+
+    def reports(self) -> Sequence[PartitionReport]:
+        return self.tiering.report.partitions if self.tiering.report is not None else ()
+
+    def problem_of(self, topic: str) -> str:
+        """What the operator is told about a topic's partition 0; empty when nothing is wrong."""
+        return "".join(
+            str(report.problem) for report in self.reports() if report.partition.topic == topic and report.problem
+        )
+
+    def open_door(self) -> None:
+        """As a daemon that was just started does: what an earlier one verified has to be verified again."""
+        log = TieredLog(
+            tables=TopicTables(self._writer, topic_of=self.topic_of),
+            reader=self._reader,
+            verifier=self._verifier if not self.doors else Verifier(),
+            broker=self,
+            store=AuxiliaryStore(),
+        )
+        routes = create_log_door(log, token=TOKEN, commits=self.commits)
+        for route in routes:
+            assert isinstance(route, Route)
+            watched = WatchedDoor(route.app)
+            route.app = watched
+            self.doors.append(watched)
+        self._door.enter_context(served(routes, port=self._port))
+
+    def close_door(self) -> None:
+        self._door.close()
+
+    @contextmanager
+    def closed_door(self) -> Iterator[None]:
+        """The daemon is away within the block."""
+        self.close_door()
+        try:
+            yield
+        finally:
+            self.open_door()
+
+    @contextmanager
+    def answers_damaged(self) -> Iterator[None]:
+        """Every answer of records has a flipped bit within the block."""
+        for door in self.doors:
+            door.flip_a_byte = True
+        try:
+            yield
+        finally:
+            for door in self.doors:
+                door.flip_a_byte = False
+
+    def asked(self, kind: str) -> int:
+        """How many requests of a kind (copy, records, delete, …) came so far."""
+        return sum(door.asked[kind] for door in self.doors)
+
+    def create(self, topic: str, config: dict[str, str], *, partitions: int = 1) -> None:
+        self.broker.create_topic(topic, partitions=partitions, config=config)
+
+    def produce(self, topic: str, records: list[Sent], *, partition: int = 0, codec: str = "gzip") -> None:
+        producer = Producer(
+            {"bootstrap.servers": self.broker.bootstrap, "compression.type": codec, "linger.ms": 20, "acks": "all"}
+        )
+        for record in records:
+            send_one(producer, topic, partition, record)
+        assert producer.flush(30) == 0
+
+    def failed_reads(self) -> int:
+        """How many reads of history the broker has noted as failed so far."""
+        return self.broker.server_log.read_text().count("Error occurred while reading the remote data")
+
+    def await_failed_reads(self, count: int) -> None:
+        before = self.failed_reads()
+        eventually(lambda: self.failed_reads() >= before + count, lambda: f"{self.failed_reads()} reads failed")
+
+    def await_refused_copies(self, count: int) -> None:
+        """Until the broker has given up that many copies; it deletes what it takes for their leftovers."""
+        before = self.asked("delete")
+        eventually(lambda: self.asked("delete") >= before + count, lambda: f"{self.asked('copy')} copies asked for")
+
+    def local_segments(self, topic: str, partition: int = 0) -> list[str]:
+        """Base offsets of the segments that the broker still has."""
+        folders = [log_dir / f"{topic}-{partition}" for log_dir in self.broker.log_dirs]
+        return sorted(path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.log"))
+
+    def await_history_gone(self, topic: str, partition: int = 0) -> None:
+        """Until the broker has dropped every closed segment and holds the active one only."""
+        eventually(
+            lambda: (
+                len(self.local_segments(topic, partition)) == 1 and self.local_segments(topic, partition)[0] != "0" * 20
+            ),
+            lambda: f"{topic}: {self.local_segments(topic, partition)}, {self.problem_of(topic)}",
+        )
+
+
+def send_one(producer: Producer, topic: str, partition: int, record: Sent) -> None:
+    while True:
+        try:
+            producer.produce(
+                topic,
+                key=record.key,
+                value=record.value,
+                partition=partition,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers) or None,
+            )
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def eventually(holds: Callable[[], bool], describe: Callable[[], str], *, timeout_s: float = WAIT_S) -> None:
+    """The broker tells nobody when it has dropped a segment: look until it has."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, describe()
+        time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
