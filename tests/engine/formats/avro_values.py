@@ -155,8 +155,11 @@ def _decimal_bytes(unscaled: int) -> bytes:
     return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
 
 
-def _shown_decimal(raw: bytes) -> Decimal:
-    return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-3)
+def _shown_decimal(raw: bytes, scale: int = 3) -> Decimal:
+    """Exact, whatever the precision of decimal's context: made of digits, not computed."""
+    unscaled = int.from_bytes(raw, "big", signed=True)
+    digits = tuple(int(digit) for digit in str(abs(unscaled)))
+    return Decimal((int(unscaled < 0), digits, -scale))
 
 
 _micros = st.integers(-62135596800_000_000, MICROS_9999)
@@ -218,10 +221,12 @@ def types(draw: Any, depth: int, names: list[int]) -> Made:
         values = st.integers(-bound, bound).map(lambda value: value.to_bytes(size, "big", signed=True))
         schema = {"type": "fixed", "name": name(), "size": size, "logicalType": "decimal"}
         if digits < 3:
-            return Made(schema | {"precision": digits}, values, lambda raw: _shown_decimal(raw).scaleb(3))
+            return Made(schema | {"precision": digits}, values, lambda raw: _shown_decimal(raw, 0))
         return Made(schema | {"precision": digits, "scale": 3}, values, _shown_decimal)
     if kind == 8:
         inner = types(draw, depth - 1, names)
+        if isinstance(inner.schema, list):  # Avro has no union right inside a union
+            return inner
         null_first = draw(st.booleans())
         branches = ["null", inner.schema] if null_first else [inner.schema, "null"]
         shown = inner.shown
