@@ -21,6 +21,8 @@ from engine.table.warehouse import Warehouse
 ROW_GROUP_BYTES = 128 << 20
 """A row group ends early at about this many bytes in memory, so that 20 MB records don't pile up 64k high."""
 
+WRITE_BUFFER_BYTES = 1 << 20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Leaf:
@@ -48,9 +50,11 @@ class ParquetFileWriter:
         self._row_count = 0
         self._metadata: list[Any] = []
         self._file = warehouse.create(path)
+        # Parquet writes page by page, about a thousand times a row group.
+        self._sink = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), WRITE_BUFFER_BYTES)
         try:
             self._writer = pq.ParquetWriter(
-                pa.PythonFile(self._file, mode="w"),
+                self._sink,
                 schema,
                 metadata_collector=self._metadata,
                 **settings.writer_options(schema),
@@ -91,6 +95,7 @@ class ParquetFileWriter:
             )
         self._writer.add_key_value_metadata(footer.to_key_values())
         self._writer.close()
+        self._sink.close()
         self._file.commit()
         metadata = self._metadata[0]
         return FileDescription(
@@ -218,4 +223,3 @@ def _bounds(leaf: _Leaf, chunks: list[Any], null_count: int | None) -> Bounds:
     if not least:
         return NO_BOUNDS
     return bounds_of(leaf.kind, min(least), max(greatest))
-
