@@ -35,11 +35,15 @@ from engine.time_index import entries, latest_by_offset
 FIRST_READ_BYTES = 1 << 20
 """Decoded for a reader that begins somewhere new: a consumer's default fetch (max.partition.fetch.bytes)."""
 
-SEQUENTIAL_ROWS = 16 * 1024
-"""Rows decoded at once for a reader that goes on: the cost of a read is spread over four pages' rows."""
+SEQUENTIAL_ROWS = 64 * 1024
+"""Rows decoded at once for a reader that goes on, a whole row group where there is room: each read decodes the
+dictionaries of all columns again, so a quarter of a row group costs a third of the throughput."""
 
-LARGEST_BLOCK_BYTES = 32 << 20
-"""Blocks of large records stay below this where pages allow it."""
+FEWEST_SEQUENTIAL_ROWS = 4 * 1024
+"""A page: what a sequential reader decodes at once when so many go on side by side that there is no room for more."""
+
+RECORD_OVERHEAD_BYTES = 64
+"""Memory of a decoded record beside its key, value and headers: positions, lengths, offset, timestamp."""
 
 ENCODE_BYTES = 512 << 10
 """Batches made at once: what is made behind the point where a broker hangs up is lost."""
@@ -64,12 +68,12 @@ class _Pace:
     rows: int
     is_sequential: bool
 
-    def next_rows(self, record_bytes: int) -> int:
+    def next_rows(self, most_rows: int) -> int:
         """Rows for the next block."""
         rows = self.rows
-        self.is_sequential = self.is_sequential or rows >= SEQUENTIAL_ROWS
-        self.rows = min(SEQUENTIAL_ROWS, rows * 4)
-        return max(1, min(rows, LARGEST_BLOCK_BYTES // record_bytes))
+        self.is_sequential = self.is_sequential or rows >= most_rows
+        self.rows = rows * 4
+        return min(rows, most_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -228,7 +232,7 @@ class LogReader:
                 if pace is None:
                     pace = self._first_pace(table, partition, opened, wanted.start, max_bytes)
                 block = self._ahead.find(position.key)
-                rows = pace.next_rows(opened.record_bytes)
+                rows = pace.next_rows(self._most_rows(opened))
                 if block is None:
                     block = self._decode(table, position, rows, is_sequential=pace.is_sequential)
                 else:
@@ -247,6 +251,11 @@ class LogReader:
             return _Pace(rows=SEQUENTIAL_ROWS, is_sequential=True)
         wanted_bytes = FIRST_READ_BYTES if max_bytes is None else min(max_bytes, FIRST_READ_BYTES)
         return _Pace(rows=wanted_bytes // opened.record_bytes + 1, is_sequential=False)
+
+    def _most_rows(self, opened: OpenFile) -> int:
+        """Rows a block may have, so that the blocks of all readers that go on side by side fit the memory for them."""
+        rows = self._ahead.share_bytes // (opened.record_bytes + RECORD_OVERHEAD_BYTES)
+        return max(min(rows, SEQUENTIAL_ROWS), min(FEWEST_SEQUENTIAL_ROWS, FIRST_READ_BYTES // opened.record_bytes + 1))
 
     def _position(self, table: TopicTable, opened: OpenFile, offset: int) -> _Position | None:
         """Where the first record at or behind ``offset`` is, or None behind the file's last."""
@@ -275,7 +284,7 @@ class LogReader:
             position = self._position(table, opened, following.range.start)
         if position is not None:
             ahead = position
-            rows = max(1, min(SEQUENTIAL_ROWS, LARGEST_BLOCK_BYTES // ahead.opened.record_bytes))
+            rows = self._most_rows(ahead.opened)
             self._ahead.prefetch(
                 ahead.key,
                 lambda: self._rows.read(table, ahead.opened, ahead.group, ahead.run(rows), is_sequential=True),

@@ -27,8 +27,8 @@ POSITIONS_KEPT = 4096
 class ReadAheadLimits:
     """Bounds on memory and on work done at once."""
 
-    decoded_bytes: int = 128 << 20
-    """Decoded blocks kept: a sequential reader holds two of about 4 MiB."""
+    decoded_bytes: int = 192 << 20
+    """Decoded blocks kept: a sequential reader holds two, of up to a row group each."""
     decodes: int = 4
     """Blocks decoded at the same time, over all readers; a block of large records takes up to 128 MiB."""
     prefetch_threads: int = 2
@@ -55,6 +55,13 @@ class ReadAhead:
     @property
     def held_bytes(self) -> int:
         return self._held_bytes
+
+    @property
+    def share_bytes(self) -> int:
+        """Memory for one block when every file with a block here, and one more, is to keep two."""
+        with self._lock:
+            files = len({path for path, _, _ in self._blocks})
+        return self._limits.decoded_bytes // (2 * (files + 1))
 
     def reader_stopped_at(self, location: str, partition: int, offset: int) -> bool:
         """Whether a block that was read ends at this offset: whoever begins here goes through in order."""

@@ -24,11 +24,8 @@ from engine.table.thrift_compact import I64, LIST, STRUCT, ThriftStruct, ThriftT
 WHOLE_GROUP_BYTES = 4 << 20
 """A remote row group up to this size is fetched whole even for a single read: one request costs less than ten."""
 
-SMALL_DICTIONARY_BYTES = 64 << 10
-"""pyarrow hashes a whole dictionary a read: a short read keeps only dictionaries up to this many compressed bytes."""
-
-LONG_READ_ROWS = 8192
-"""From here on every dictionary pays."""
+DICTIONARY_ROWS = 32 * 1024
+"""Strings stay dictionary-encoded in reads of at least this many rows: pyarrow hashes the whole dictionary a read."""
 
 _PAGE_HEADER_BYTES = 4096
 
@@ -91,9 +88,7 @@ def read_rows(
     dictionaries = [
         ".".join(chunk.column.path)
         for _, chunk in chunks
-        if chunk.is_byte_array
-        and chunk.has_dictionary
-        and (run.row_count >= LONG_READ_ROWS or chunk.dictionary_bytes <= SMALL_DICTIONARY_BYTES)
+        if chunk.is_byte_array and chunk.has_dictionary and run.row_count >= DICTIONARY_ROWS
     ]
     return _decode(small, run, dictionaries, source.file)
 

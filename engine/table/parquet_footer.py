@@ -82,11 +82,6 @@ class ColumnChunk:
     def has_dictionary(self) -> bool:
         return self.dictionary_start is not None
 
-    @property
-    def dictionary_bytes(self) -> int:
-        """Compressed bytes of the dictionary page; 0 without one."""
-        return 0 if self.dictionary_start is None else self.first_page_start - self.dictionary_start
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
