@@ -17,6 +17,7 @@ def served(routes: Sequence[Route], *, port: int = 0) -> Iterator[str]:
     """The server's URL while it runs; it is gone, and its connections with it, when the block ends."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listening.bind(("127.0.0.1", port))
         listening.listen(64)
         config = uvicorn.Config(Starlette(routes=list(routes)), log_level="critical", access_log=False, lifespan="off")
