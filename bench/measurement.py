@@ -33,7 +33,9 @@ class Measurement:
         return median(self.samples)
 
 
-def ratio(key: str, title: str, of: Measurement, to: Measurement, *, higher_is_better: bool, goal: str) -> Measurement:
+def ratio(
+    key: str, title: str, of: Measurement, to: Measurement, *, higher_is_better: bool, goal: str | None
+) -> Measurement:
     """``of`` over ``to``, medians of the same run: what stays true on another machine."""
     return Measurement(
         key=key,

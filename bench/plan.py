@@ -1,0 +1,194 @@
+"""Which benchmarks there are, what each needs, and the order that lets them share what they make."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import consumer_replay, daemon_memory, random_fetch, replay, tiering_stages, warehouse_size
+from bench.cpu import MIB
+from bench.measurement import Measurement, ratio
+from bench.native_stage import HISTORY_CONFIG, HISTORY_TOPIC, NativeStage
+from bench.order_topic import OrderTopic, produce_orders, write_schema_folder
+from engine.clock import SystemClock
+from engine.kafka_log.log_directory import scan_log_directories
+from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.table_writer import TableWriter
+from engine.table.topic_table import TopicTable
+from floeberg.local_broker import LocalBroker
+
+TOPIC = "orders"
+PARTITIONS = 3
+GROUPS = {
+    "structured_streaming": "Spark Structured Streaming into Iceberg",
+    "tiering": "the tiering job, and what is read from its table: replay, fetch, size",
+    "stages": "tiering in process by stage",
+    "native": "broker, plugin and daemon: consumers, memory",
+}
+_PROGRAM_TIMEOUT_SECONDS = 1800.0
+_DROPPED_TIMEOUT_SECONDS = 300.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much is measured: orders in each topic, bytes of a segment, repetitions, random fetches."""
+
+    order_count: int
+    segment_bytes: int
+    repetitions: int
+    fetches: int
+
+
+def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -> list[Measurement]:
+    """Run the groups in ``only`` (all for None) with everything they make below ``folder``."""
+    wanted = set(GROUPS if only is None else only)
+    found: list[Measurement] = []
+    if wanted - {"native"}:
+        found += _on_plain_broker(folder / "plain", scale, wanted, say)
+    if "native" in wanted:
+        say(GROUPS["native"])
+        found += _on_native_stage(folder / "native", scale)
+    return found
+
+
+def _on_plain_broker(folder: Path, scale: Scale, wanted: Collection[str], say: Say) -> list[Measurement]:
+    found: dict[str, Measurement] = {}
+    with LocalBroker(folder / "broker") as broker:
+        say(f"{scale.order_count:,} orders into a plain broker")
+        topic = produce_orders(
+            broker.bootstrap,
+            TOPIC,
+            count=scale.order_count,
+            partition_count=PARTITIONS,
+            config={"segment.bytes": str(scale.segment_bytes)},
+        )
+        if "stages" in wanted:
+            say(GROUPS["stages"])
+            _add(
+                found, tiering_stages.measure(broker.log_dirs, TOPIC, folder / "stages", repetitions=scale.repetitions)
+            )
+        if "tiering" in wanted:
+            say(GROUPS["tiering"])
+            _add(found, _tiering(folder, broker, scale))
+        if "structured_streaming" in wanted:
+            say(GROUPS["structured_streaming"])
+            _add(found, [_structured_streaming(folder, broker, topic, scale)])
+    _add(found, _ratios(found))
+    return list(found.values())
+
+
+def _add(found: dict[str, Measurement], more: Collection[Measurement]) -> None:
+    found.update({measurement.key: measurement for measurement in more})
+
+
+def _tiering(folder: Path, broker: LocalBroker, scale: Scale) -> list[Measurement]:
+    data = folder / "tiering"
+    schemas = write_schema_folder(folder / "schemas")
+    options = ["--bootstrap", broker.bootstrap, "--topic", TOPIC, "--schemas", str(schemas), "--folder", str(data)]
+    for log_dir in broker.log_dirs:
+        options += ["--log-dir", str(log_dir)]
+    rounds = _program("bench.spark_tiering_job", *options, "--rounds", str(scale.repetitions + 1))["rounds"]
+    table = _stored_table(data / f"round-{scale.repetitions}", broker)
+    return [
+        Measurement(
+            key="tiering.mib_per_cpu_second",
+            title="Tiering, whole Spark job with verification and commit",
+            unit="MiB/CPU-s",
+            samples=tuple(each["value_bytes"] / MIB / each["cpu_seconds"] for each in rounds[1:]),
+            higher_is_better=True,
+            goal="≥ 60",
+        ),
+        Measurement(
+            key="cycle.commit_ms",
+            title="Commit of a cycle",
+            unit="ms",
+            samples=tuple(ms for each in rounds[1:] for ms in each["commit_ms"]),
+            higher_is_better=False,
+            goal="≤ 100",
+        ),
+        Measurement(
+            key="cycle.idle_ms",
+            title="Cycle with nothing to do",
+            unit="ms",
+            samples=tuple(ms for each in rounds[1:] for ms in each["idle_ms"]),
+            higher_is_better=False,
+            goal="≤ 50",
+        ),
+        *replay.measure(table, repetitions=scale.repetitions),
+        *random_fetch.measure(table, fetches=scale.fetches),
+        *warehouse_size.measure(table, broker.log_dirs),
+    ]
+
+
+def _stored_table(data_dir: Path, broker: LocalBroker) -> TopicTable:
+    live = scan_log_directories(broker.log_dirs).live
+    topic_id = next(found.partition.topic_id for found in live if found.partition.topic == TOPIC)
+    table = TableWriter(open_catalog(embedded_catalog_properties(data_dir)), SystemClock()).open(TOPIC, topic_id)
+    assert table is not None, "the tiering job has made the table"
+    return table
+
+
+def _structured_streaming(folder: Path, broker: LocalBroker, topic: OrderTopic, scale: Scale) -> Measurement:
+    options = ["--bootstrap", broker.bootstrap, "--topic", TOPIC, "--warehouse", str(folder / "structured-streaming")]
+    rounds = _program("bench.spark_structured_streaming", *options, "--rounds", str(scale.repetitions + 1))["rounds"]
+    assert all(each["rows"] == topic.order_count for each in rounds), "the peer must have written every order"
+    return Measurement(
+        key="structured_streaming.mib_per_cpu_second",
+        title="Spark Structured Streaming into Iceberg",
+        unit="MiB/CPU-s",
+        samples=tuple(topic.value_bytes / MIB / each["cpu_seconds"] for each in rounds[1:]),
+        higher_is_better=True,
+    )
+
+
+def _ratios(found: dict[str, Measurement]) -> list[Measurement]:
+    tiering = found.get("tiering.mib_per_cpu_second")
+    peers = (
+        (
+            "tiering.times_structured_streaming",
+            "structured_streaming.mib_per_cpu_second",
+            "Structured Streaming",
+            "≥ 4",
+        ),
+        ("tiering.share_of_parquet_write", "tiering.pyarrow_write_mib_per_cpu_second", "pyarrow writing the rows", ""),
+    )
+    return [
+        ratio(key, f"Tiering against {title}", tiering, found[peer], higher_is_better=True, goal=goal)
+        for key, peer, title, goal in peers
+        if tiering is not None and peer in found
+    ]
+
+
+def _on_native_stage(folder: Path, scale: Scale) -> list[Measurement]:
+    # Half the size: memory is watched over twice the segments.
+    segment = {"segment.bytes": str(scale.segment_bytes // 2)}
+    with NativeStage(folder) as stage:
+        watch = daemon_memory.MemoryWatch(stage)
+        bootstrap = stage.broker.bootstrap
+        for topic, config in ((HISTORY_TOPIC, {**segment, **HISTORY_CONFIG}), (consumer_replay.LOCAL_TOPIC, segment)):
+            produce_orders(bootstrap, topic, count=scale.order_count, partition_count=PARTITIONS, config=config)
+        stage.await_dropped(HISTORY_TOPIC, timeout_seconds=_DROPPED_TIMEOUT_SECONDS)
+        memory = daemon_memory.measure(watch.stop())
+        return [*consumer_replay.measure(stage, repetitions=scale.repetitions), *memory]
+
+
+def _program(module: str, *options: str) -> dict[str, Any]:
+    """Run a module in an interpreter of its own; its last line is JSON."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *options],
+        capture_output=True,
+        text=True,
+        timeout=_PROGRAM_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{module} ended with code {done.returncode}:\n{done.stderr[-4000:]}")
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer

@@ -1,0 +1,105 @@
+"""Tiering as the daemon does it: the loop with its Spark, a fresh table each round, until no closed segment is left.
+
+A program of its own (``python -m bench.spark_tiering_job``) for the same reason as the peer's. It prints one JSON line:
+each round's CPU-seconds over the whole process tree (driver, JVM, Python workers), value bytes, and the durations of
+commits and of idle cycles. The table of the last round stays in ``<folder>/round-<last>``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.cpu import measured, tree_resident_bytes
+from engine.broker import KafkaBroker
+from engine.clock import SystemClock
+from engine.formats.schema_folder import SchemaFolder
+from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.table_writer import TableWriter
+from engine.table.verifier import Verifier
+from floeberg.jdk import java_command
+from tiering.cycle_report import CycleReport
+from tiering.loop import TieringLoop
+from tiering.spark_rewrite import SparkRewriter
+from tiering.spark_session import SparkSettings
+from tiering.topic_rule import TopicRule
+
+_IDLE_CYCLES = 20
+_MOST_CYCLES = 1_000
+"""A bound on a round: more cycles than this without an end means that some partition does not move."""
+
+
+def main() -> None:
+    arguments = _arguments()
+    rewriter = SparkRewriter(
+        SparkSettings(master=arguments.master, java_home=Path(java_command()).resolve().parent.parent)
+    )
+    rewriter.start()
+    rounds = [_round(arguments, rewriter, number) for number in range(arguments.rounds)]
+    print(json.dumps({"rounds": rounds, "resident_bytes": tree_resident_bytes(os.getpid())}), flush=True)
+    rewriter.close()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--log-dir", type=Path, action="append", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--schemas", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--master", default="local[2]")
+    return parser.parse_args()
+
+
+def _round(arguments: argparse.Namespace, rewriter: SparkRewriter, number: int) -> dict[str, Any]:
+    clock = SystemClock()
+    catalog = open_catalog(embedded_catalog_properties(arguments.folder / f"round-{number}"))
+    loop = TieringLoop(
+        broker=KafkaBroker(bootstrap=arguments.bootstrap),
+        log_dirs=arguments.log_dir,
+        writer=TableWriter(catalog, clock),
+        verifier=Verifier(),
+        rewriter=rewriter,
+        rules=[TopicRule(pattern=arguments.topic, value_format="avro", schema_source=SchemaFolder(arguments.schemas))],
+        clock=clock,
+    )
+    with measured(os.getpid()) as spent:
+        reports = _until_nothing_is_left(loop)
+    idle_ms = []
+    for _ in range(_IDLE_CYCLES):
+        before = time.perf_counter()
+        report = loop.cycle()
+        idle_ms.append((time.perf_counter() - before) * 1000)
+        assert not report.commits, "a cycle counts as idle only when it commits nothing"
+    return {
+        "cpu_seconds": spent.cpu_seconds,
+        "wall_seconds": spent.wall_seconds,
+        "value_bytes": sum(report.value_bytes for report in reports),
+        "records": sum(report.records for report in reports),
+        "commit_ms": [report.durations_ms["commit"] for report in reports if report.commits],
+        "idle_ms": idle_ms,
+    }
+
+
+def _until_nothing_is_left(loop: TieringLoop) -> list[CycleReport]:
+    reports: list[CycleReport] = []
+    for _ in range(_MOST_CYCLES):
+        report = loop.cycle()
+        problems = [*report.problems, *(part.problem for part in report.partitions if part.problem is not None)]
+        if problems:
+            raise problems[0]
+        if not report.commits:
+            waiting = [str(part.waiting) for part in report.partitions]
+            assert reports, f"nothing was there to be tiered: {waiting}"
+            return reports
+        reports.append(report)
+    raise AssertionError(f"{_MOST_CYCLES} cycles did not end the work")
+
+
+if __name__ == "__main__":
+    main()
