@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.formats import avro_operations as op
 from engine.formats.avro_decode_kernel import ISSUE_BITS, decode_block
+from engine.formats.avro_map_kernel import TABLE_ENTRIES
 from engine.formats.avro_program import Layout, Program
 from engine.formats.confluent_framing import FRAMED, NULL_VALUE
 from engine.formats.memory_kernels import SLACK
@@ -58,7 +59,8 @@ class Arena:
         self._lay_out(capacity, data_size)
         limit = UNFOLDED_BASE_BYTES + UNFOLDED_TIMES * total_bytes
         state = state.copy()
-        attempt, refused = 0, []
+        attempt = 0
+        refused: list[int] = []
         while (stop := self._run(values, state, issues, len(refused) < MAX_REFUSED)) < row_count:
             attempt += 1
             if not self._make_room(stop, row_count, int(values.length[stop]), attempt, limit):
@@ -83,7 +85,8 @@ class Arena:
         words32 = self._buffer.view(np.int32)
         words32[rows[self._has_offsets(), op.VALUES] >> 2] = 0
         self._counts[:] = 0
-        lists = np.empty(3 * program.list_depth + 1, np.int64)
+        lists = np.empty(3 * program.list_depth + 3, np.int64)
+        map_table = np.empty(TABLE_ENTRIES if program.has_maps else 1, np.int32)
         stop = decode_block(
             np.ascontiguousarray(values.data),
             values.start,
@@ -98,6 +101,7 @@ class Arena:
             self._counts,
             self._capacity,
             lists,
+            map_table,
             may_grow,
             issues,
         )

@@ -10,12 +10,15 @@ import numpy as np
 from numba import njit, types
 
 from engine.formats.avro_leaf_kernels import BAD, NO_ROOM, null_leaf, read_leaf, read_number
+from engine.formats.avro_map_kernel import has_key_twice, take_back_list
 from engine.formats.avro_operations import (
     ARRAY,
     ARRAY_END,
     END,
     ENDS_EARLY,
     FIRST_KEPT,
+    IS_MAP,
+    KEY_TWICE,
     LAST_LEAF,
     LEFT_OVER,
     LEVEL,
@@ -51,7 +54,7 @@ _DECODE_BLOCK = types.int64(
     read_only(types.uint8), strided(types.int64), strided(types.int32), read_only(types.uint8),
     read_only(types.int64), read_only(types.int64), read_only(types.int64), read_only(types.uint8),
     read_only(types.int32), writable(types.uint8), writable(types.int64), read_only(types.int64),
-    writable(types.int64), types.boolean, writable(types.int64),
+    writable(types.int64), writable(types.int32), types.boolean, writable(types.int64),
 )  # fmt: skip
 
 
@@ -146,15 +149,32 @@ def continue_list(base, at, end, left):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
+def close_list(program, step, row, arena, entry, counts, stack, map_table, issue):  # type: ignore[no-untyped-def]
+    """Where a list ends its entry ends too; a map with a key twice is null. Returns the issue."""
+    level = word(row, LEVEL)
+    slot = arena + word(row, VALUES) + 4 * entry
+    begin, end = np.int64(load_i32(slot)), word(counts, level)
+    if word(row, PARAMETER) == IS_MAP:
+        first = word(row, TARGET)
+        if has_key_twice(arena, program + ROW_BYTES * first, begin, end, map_table):
+            take_back_list(program, first - 1, step + 1, arena, counts, begin, stack)
+            store_u8(arena + word(row, VALID) + entry, np.uint8(0))
+            end = begin
+            issue = np.int64(KEY_TWICE)
+    store_i32(slot + 4, np.int32(end))
+    return issue
+
+
+@njit(nogil=True, cache=True)
 def decode_record(  # type: ignore[no-untyped-def]
     base, size, at, end, record, program, skips, children, pool, pool_start,
-    arena, counts, capacity, lists, skip_stack,
+    arena, counts, capacity, lists, skip_stack, map_table,
 ):  # fmt: skip
     """One record's columns: what is wrong with it, 0 for nothing, NEEDS_ROOM where the arena is full.
 
     All tables are addresses, for the reason that avro_leaf_kernels gives. The program's targets and levels, made by
-    the compiler of this very table, are trusted; ``lists`` has room for as many open lists as the program nests.
-    ``lists`` holds three words an open list: its own entry, its own level, the elements left in the block.
+    the compiler of this very table, are trusted. ``lists`` holds three words an open list (its own entry, its level,
+    the elements left in the block), for as many as the program nests, and one more.
     """
     step, entry, level, depth = np.int64(0), np.int64(record), np.int64(0), np.int64(0)
     kept = np.int64(0)
@@ -192,7 +212,7 @@ def decode_record(  # type: ignore[no-untyped-def]
             elif at >= 0:
                 depth -= 3
                 entry, level = word(lists, depth), word(lists, depth + 1)
-                store_i32(arena + word(row, VALUES) + 4 * entry + 4, np.int32(word(counts, word(row, LEVEL))))
+                issue = close_list(program, step, row, arena, entry, counts, lists + 8 * depth, map_table, issue)
         elif operation == OPAQUE:
             if at < end and np.int64(load_u8(base + at)) == word(row, PARAMETER):
                 at += 1
@@ -213,7 +233,7 @@ def decode_record(  # type: ignore[no-untyped-def]
 @njit(_DECODE_BLOCK, nogil=True, cache=True)
 def decode_block(  # type: ignore[no-untyped-def]
     data, start, length, state, program, skips, children, pool, pool_start,
-    arena, counts, capacity, lists, may_grow, issues,
+    arena, counts, capacity, lists, map_table, may_grow, issues,
 ):  # fmt: skip
     """Decode the rows whose ``state`` is FRAMED, null the others; returns the row that found no room, or n.
 
@@ -236,7 +256,7 @@ def decode_block(  # type: ignore[no-untyped-def]
                 issue = decode_record(
                     base, data.shape[0], start[record] + HEADER_BYTES, end, record, steps, skips.ctypes.data,
                     children.ctypes.data, pool.ctypes.data, pool_start.ctypes.data, memory, counts.ctypes.data,
-                    capacity.ctypes.data, lists.ctypes.data, skip_stack.ctypes.data,
+                    capacity.ctypes.data, lists.ctypes.data, skip_stack.ctypes.data, map_table.ctypes.data,
                 )  # fmt: skip
             if issue == NEEDS_ROOM:
                 if may_grow:

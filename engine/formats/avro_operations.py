@@ -25,6 +25,9 @@ ROW_WIDTH = 9
 
 # A string operation with this parameter is a map's key, which can't be null.
 MAP_KEY = 1
+# The end of a list with this parameter is a map's end; some readers refuse a whole table for one map with a key twice.
+IS_MAP = 1
+MAX_MAP_KEYS = 65536
 
 # Columns of a slot's row (encode): addresses, and the sizes that every access is checked against.
 S_VALUES = 0
@@ -49,7 +52,7 @@ MAX_SKIP_DEPTH = 1024
 ENDS_EARLY, INT_TOO_WIDE, NO_SYMBOL, NO_BRANCH, NEGATIVE_LENGTH, KEY_NOT_UTF8, TOO_DEEP, TOO_LARGE = range(1, 9)
 FIRST_KEPT = 64
 NOT_MINIMAL, SEVERAL_BLOCKS, NOT_BOOLEAN, NOT_UTF8, TIMESTAMP_RANGE, TIME_RANGE = range(64, 70)
-DECIMAL_NOT_MINIMAL, DECIMAL_RANGE, UUID_FORM, LEFT_OVER, NO_COLUMN = range(70, 75)
+DECIMAL_NOT_MINIMAL, DECIMAL_RANGE, UUID_FORM, LEFT_OVER, NO_COLUMN, KEY_TWICE = range(70, 76)
 
 ISSUE_TEXT = {
     ENDS_EARLY: "the value ends inside",
@@ -71,4 +74,5 @@ ISSUE_TEXT = {
     UUID_FORM: "a UUID is not in its canonical text form",
     LEFT_OVER: "bytes are left over behind the value",
     NO_COLUMN: "no column holds the field",
+    KEY_TWICE: f"a map has a key twice, or more than {MAX_MAP_KEYS} keys",
 }

@@ -98,6 +98,7 @@ class Program:
     has_data: NDArray[np.bool_]
     level_count: int
     list_depth: int
+    has_maps: bool
     skips: NDArray[np.int64]
     skip_children: NDArray[np.int64]
     pool: NDArray[np.uint8]
@@ -129,6 +130,7 @@ class _Compiler:
         self.level_count = 1
         self.depth = 0
         self.deepest = 0
+        self.has_maps = False
         self.skips = SkipTable()
         self.symbols: dict[int, tuple[str, ...]] = {}
         self.pool: list[bytes] = []
@@ -227,7 +229,8 @@ class _Compiler:
         fits = pa.types.is_map(column) and column.key_type == pa.string() if is_map else pa.types.is_list(column)
         if not fits:
             raise _conflict(path, node, column)
-        step = self.add(op.ARRAY, path, level, width=_OFFSETS_WIDTH, valid=union)
+        valid = len(self.rows) if is_map and union < 0 else union
+        step = self.add(op.ARRAY, path, level, width=_OFFSETS_WIDTH, valid=valid)
         inner_level = self.level_count
         self.level_count += 1
         self.depth += 1
@@ -240,11 +243,13 @@ class _Compiler:
         else:
             children.append(self.value(node.items, column.value_type, f"{path}[]", inner_level, -1))
         self.depth -= 1
-        last = self.add(op.ARRAY_END, path, level, valid=-1)
+        last = self.add(op.ARRAY_END, path, level, valid=valid)
+        self.rows[last][op.PARAMETER] = op.IS_MAP if is_map else 0
+        self.has_maps |= is_map
         self.rows[step][op.TARGET], self.rows[step][op.LEVEL] = last + 1, inner_level
         self.rows[last][op.TARGET], self.rows[last][op.LEVEL] = first, inner_level
         self.rows[last][op.SLOT] = step
-        return Layout(type=column, path=path, step=step, union=union, valid=union, children=tuple(children))
+        return Layout(type=column, path=path, step=step, union=union, valid=valid, children=tuple(children))
 
     def _key(self, column: pa.DataType, path: str, level: int) -> Layout:
         step = self.add(op.STRING, path, level, width=_WIDTH[Kind.STRING], data=True)
@@ -264,6 +269,7 @@ class _Compiler:
             has_data=np.array(self.has_data, np.bool_),
             level_count=self.level_count,
             list_depth=self.deepest,
+            has_maps=self.has_maps,
             skips=skips,
             skip_children=skip_children,
             pool=np.frombuffer(b"".join(self.pool) + bytes(SLACK), np.uint8),

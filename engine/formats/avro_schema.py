@@ -43,6 +43,9 @@ def parse_schema(text: str) -> AvroType:
     """The graph of a schema's JSON text. Raises Invalid when it is no Avro schema, saying what is wrong and where."""
     try:
         declared = json.loads(text)
+        json.dumps(declared, ensure_ascii=False).encode()  # half a surrogate pair can be written in JSON, but not kept
+    except UnicodeEncodeError as error:
+        raise Invalid(f"an Avro schema has a name that is no Unicode text: {error}") from error
     except ValueError as error:
         if text.strip() in PRIMITIVES:  # the bare name of a primitive, as some registries store it
             return AvroType(kind=text.strip())
@@ -112,6 +115,8 @@ class _Parser:
             symbols = declared.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
                 raise Invalid(f"{where}: the enum {made.name} has no list of symbols")
+            if len(set(symbols)) != len(symbols):  # two indices with one text could not be told apart
+                raise Invalid(f"{where}: the enum {made.name} has a symbol twice")
             made.symbols = tuple(symbols)
         elif made.kind == "fixed":
             size = declared.get("size")

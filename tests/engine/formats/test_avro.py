@@ -153,6 +153,24 @@ def test_text_that_is_no_schema_makes_its_records_undecodable_and_its_proposal_i
         propose_fields("avro", '{"type": "nonsense"}', ())
 
 
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ('{"type": "enum", "name": "E", "symbols": ["A", "B", "A"]}', "twice"),
+        ('{"type": "enum", "name": "E", "symbols": ["\\ud800"]}', "Unicode"),
+        ('{"type": "enum", "name": "E"}', "symbols"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "a"}]}', "twice"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "Unknown"}]}', "Unknown"),
+        ('{"type": "fixed", "name": "F", "size": -1}', "size"),
+        ('[["null", "int"], "string"]', "union"),
+        ("{", "not JSON"),
+    ],
+)
+def test_schema_that_avro_forbids_is_invalid_and_says_why(schema: str, problem: str) -> None:
+    with pytest.raises(Invalid, match=problem):
+        propose_fields("avro", schema, ())
+
+
 def test_proposal_adds_fields_at_every_level_behind_the_existing_ones() -> None:
     def schema(inner: list[dict[str, str]]) -> dict[str, object]:
         record = {"type": "record", "name": "R", "fields": inner}

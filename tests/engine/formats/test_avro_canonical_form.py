@@ -56,6 +56,8 @@ def logical(kind: str, name: str) -> dict[str, str]:
         (LIST, number(-2) + number(2) + number(5) + number(6) + b"\0", [5, 6], "several blocks"),
         (LIST, number(1) + number(5) + b"\x80\x00", [5], "longer than it needs"),
         (MAP, number(-1) + number(3) + text("k") + number(6) + b"\0", [("k", 6)], "several blocks"),
+        (MAP, number(2) + 2 * (text("k") + number(6)) + b"\0", None, "key twice"),
+        (["null", MAP], b"\x02" + number(2) + 2 * (text("") + number(6)) + b"\0", None, "key twice"),
         ("boolean", b"\x02", None, "neither 0 nor 1"),
         (["null", "boolean"], b"\x02\xff", None, "neither 0 nor 1"),
         ("string", text(b"\xff"), None, "not UTF-8"),
@@ -91,6 +93,55 @@ def test_uncommon_encoding_keeps_its_bytes_beside_its_columns(
         assert (str(shown) if isinstance(column, str) and "." in column else shown) == column
         assert reason in str(decoded.reason_of(0))
         assert str(decoded.reason_of(0)).startswith("schema 7: ")
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("key_count", [1, 2, 12, 13, 14, 1000, 40_000])
+def test_key_a_map_has_twice_is_found_among_few_and_many(key_count: int) -> None:
+    keys = [f"key {index}" for index in range(key_count)]
+    twice = [*keys[1:], keys[0], keys[0]]
+    written = [HEADER + number(len(of)) + b"".join(text(key) + b"\2" for key in of) + b"\0" for of in (keys, twice)]
+    decoded = decode(MAP, *written, written[0])
+    assert decoded.verdict.tolist() == [Verdict.EXACT, Verdict.KEEP_RAW, Verdict.EXACT]
+    assert decoded.columns.field("value").to_pylist() == [[(key, 1) for key in keys], None, [(key, 1) for key in keys]]
+
+
+def test_map_of_more_keys_than_are_checked_keeps_its_bytes() -> None:
+    body = b"".join(text(str(index)) + b"\2" for index in range(65_537))
+    decoded = decode(MAP, HEADER + number(65_537) + body + b"\0")
+    assert decoded.verdict.tolist() == [Verdict.KEEP_RAW]
+    assert "65536" in str(decoded.reason_of(0))
+
+
+def test_map_taken_back_gives_back_the_lists_and_maps_inside_of_it() -> None:
+    inner = {"type": "map", "values": {"type": "array", "items": "int"}}
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "m", "type": {"type": "array", "items": {"type": "map", "values": inner}}},
+            {"name": "after", "type": {"type": "map", "values": "string"}},
+        ],
+    }
+
+    def lists(*items: int) -> bytes:
+        return number(len(items)) + b"".join(map(number, items)) + (b"\0" if items else b"")
+
+    def maps(*pairs: tuple[str, bytes]) -> bytes:
+        return number(len(pairs)) + b"".join(text(key) + value for key, value in pairs) + (b"\0" if pairs else b"")
+
+    good = maps(("a", maps(("x", lists(1, 2)), ("y", lists(3)))))
+    outer_twice = maps(("a", maps(("x", lists(4, 5)))), ("a", maps(("z", lists(6)))))
+    inner_twice = maps(("b", maps(("x", lists(7)), ("x", lists(8)))), ("c", maps(("w", lists(9, 10)))))
+    body = number(4) + good + outer_twice + inner_twice + good + b"\0" + maps(("k", text("v")))
+    decoded = decode(schema, HEADER + body, HEADER + number(1) + good + b"\0" + maps())
+    whole = [("a", [("x", [1, 2]), ("y", [3])])]
+    assert decoded.verdict.tolist() == [Verdict.KEEP_RAW, Verdict.EXACT]
+    assert decoded.reason_of(0) == "schema 7: a map has a key twice, or more than 65536 keys, at m[]"
+    assert decoded.columns.to_pylist() == [
+        {"m": [whole, None, [("b", None), ("c", [("w", [9, 10])])], whole], "after": [("k", "v")]},
+        {"m": [whole], "after": []},
+    ]
 
 
 @pytest.mark.kernels
