@@ -45,9 +45,6 @@ class Metrics:
             ("topic", "kept"),
             registry=self.registry,
         )
-        self._read_bytes = Counter(
-            "floeberg_log_door_bytes", "Bytes of record batches sent to the broker", registry=self.registry
-        )
         self.registry.register(_StatusCollector(status))
 
     def count_cycle(self, *, duration_seconds: float, commits: int) -> None:
@@ -62,9 +59,6 @@ class Metrics:
     def count_rows(self, topic: str, *, typed: int, raw: int, undecodable: int) -> None:
         for kept, count in (("typed", typed), ("raw", raw), ("undecodable", undecodable)):
             self._rows.labels(topic, kept).inc(count)
-
-    def count_read_bytes(self, size_bytes: int) -> None:
-        self._read_bytes.inc(size_bytes)
 
     def exposition(self) -> bytes:
         """The text that a scrape gets (``CONTENT_TYPE``)."""

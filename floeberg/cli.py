@@ -1,0 +1,83 @@
+"""``floeberg``, the command line: options before the command, exit codes, errors for a person."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from engine.errors import FloebergError, Invalid
+from floeberg.commands.cat import cat
+from floeberg.commands.check import check
+from floeberg.commands.context import FOUND_SOMETHING, WRONG_USAGE, CommandContext
+from floeberg.commands.demo import demo
+from floeberg.commands.fsck import fsck
+from floeberg.commands.plugin import plugin
+from floeberg.commands.run import run
+from floeberg.commands.sql import sql
+from floeberg.commands.status import status
+from floeberg.commands.tier import tier
+from floeberg.console import err, show_error
+
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="floeberg",
+    help="Closed log segments of a Kafka broker as Parquet under Iceberg: one copy, read by offset and by SQL.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (run, demo, status, check, fsck, cat, sql, tier, plugin):
+    app.command(command.__name__)(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"floeberg {installed_version('floeberg')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="Settings file; else $FLOEBERG_CONFIG, ./floeberg.toml, /etc/floeberg."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[  # noqa: ARG001  # its callback does it
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    context.obj = CommandContext(config=config, debug=debug)
+
+
+def main() -> None:
+    """The console script: 0 all is well, 1 something is wrong and was reported, 2 wrong usage or settings."""
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code = app(arguments, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return WRONG_USAGE
+    except (click.Abort, KeyboardInterrupt):
+        err.print("interrupted")
+        return _INTERRUPTED
+    except FloebergError as error:
+        if "--debug" in arguments:
+            err.print_exception(show_locals=False)
+        show_error(error)
+        return WRONG_USAGE if isinstance(error, Invalid) else FOUND_SOMETHING
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`floeberg cat … | head`).
+        sys.stderr.close()
+        return 0
+    return int(code or 0)

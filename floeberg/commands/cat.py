@@ -1,0 +1,134 @@
+"""``floeberg cat``: the records of a topic as the table gives them back, offset by offset."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from engine.errors import Invalid
+from engine.formats.value_codec import ValueCodec, open_codec
+from engine.log_reader import LogReader
+from engine.offset_range import OffsetRange
+from engine.records import Records
+from engine.table.file_index import FileIndex
+from engine.table.topic_table import TopicTable
+from floeberg.commands.context import CommandContext
+from floeberg.commands.sql import plain
+from floeberg.console import print_line
+
+_ROWS_AT_ONCE = 1024
+"""Rows turned into Python objects at a time: little memory, and the first line comes soon."""
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def cat(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    partition: Annotated[int | None, typer.Option("-p", "--partition", help="One partition; all without.")] = None,
+    start: Annotated[int | None, typer.Option("--from", help="First offset; the first stored without.")] = None,
+    end: Annotated[int | None, typer.Option("--to", help="Offset to stop before.")] = None,
+    limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="At most so many records.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Print the records of a topic from the table: what a consumer would read, decoded."""
+    command = CommandContext.of(context)
+    table = command.tables.named(topic)
+    reader = LogReader(file_index=FileIndex())
+    try:
+        for line in islice(_lines(table, reader, _ranges(table, partition, start, end), as_json=as_json), limit):
+            print_line(line)
+    finally:
+        reader.close()
+
+
+def _ranges(
+    table: TopicTable, partition: int | None, start: int | None, end: int | None
+) -> Iterator[tuple[int, OffsetRange]]:
+    if partition is not None and partition not in table.ledger:
+        raise Invalid(
+            "The table has nothing of this partition",
+            topic=table.topic,
+            partition=partition,
+            next_step=f"partitions in the table: {', '.join(map(str, sorted(table.ledger))) or 'none'}",
+        )
+    for number, entry in sorted(table.ledger.items()):
+        if partition in {None, number}:
+            first = max(entry.log_start, entry.start, start or 0)
+            stop = entry.end if end is None else min(entry.end, end)
+            if first < stop:
+                yield number, OffsetRange(start=first, end=stop)
+
+
+def _lines(
+    table: TopicTable, reader: LogReader, ranges: Iterator[tuple[int, OffsetRange]], *, as_json: bool
+) -> Iterator[str]:
+    codec = open_codec(table.codec, table.value_fields)
+    for partition, offsets in ranges:
+        for block in reader.records(table, partition, offsets):
+            for first in range(0, len(block), _ROWS_AT_ONCE):
+                records = block.slice(first, min(len(block), first + _ROWS_AT_ONCE))
+                for record in _plain_records(records, partition, codec):
+                    yield json.dumps(record, ensure_ascii=False) if as_json else _line(record)
+
+
+def _plain_records(records: Records, partition: int, codec: ValueCodec) -> Iterator[dict[str, Any]]:
+    """Records as plain values. The value is decoded where it can be, else text, else base64."""
+    decoded = codec.decode(records.value)
+    columns = decoded.columns.to_pylist()
+    schema_ids = decoded.schema_id.to_pylist()
+    is_single = [field.name for field in codec.fields] == ["value"] and codec.name in {"raw", "string"}
+    for row in range(len(records)):
+        value, error = records.value[row], decoded.reason_of(row)
+        typed = value is not None and error is None and not is_single
+        yield {
+            "partition": partition,
+            "offset": int(records.offset[row]),
+            "timestamp_ms": int(records.timestamp_ms[row]),
+            "timestamp_type": "log append" if int(records.timestamp_type[row]) == 1 else "create",
+            "leader_epoch": int(records.leader_epoch[row]),
+            "key": _text(records.key[row]),
+            "value": plain(columns[row]) if typed else _text(value),
+            "headers": [] if records.headers is None else _headers(records.headers.of_record(row)),
+            "schema_id": schema_ids[row],
+            "error": error,
+        }
+
+
+def _headers(pairs: list[tuple[bytes, bytes | None]]) -> list[list[Any]]:
+    return [[_text(key), _text(value)] for key, value in pairs]
+
+
+def _text(value: bytes | None) -> Any:
+    """Text where the bytes are UTF-8, else ``{"base64": …}``."""
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _line(record: dict[str, Any]) -> str:
+    when = "-"
+    if record["timestamp_ms"] >= 0:
+        try:
+            moment = _EPOCH + datetime.timedelta(milliseconds=record["timestamp_ms"])
+            when = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        except OverflowError:
+            when = f"{record['timestamp_ms']} ms"
+    value = record["value"]
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    headers = f"  {json.dumps(record['headers'], ensure_ascii=False)}" if record["headers"] else ""
+    error = f"  ({record['error']})" if record["error"] else ""
+    return f"{record['partition']}/{record['offset']}  {when}  {_shown_key(record['key'])}  {shown}{headers}{error}"
+
+
+def _shown_key(key: Any) -> str:
+    return key if isinstance(key, str) else json.dumps(key)

@@ -1,0 +1,57 @@
+"""What every command starts from: the options before its name, and what they lead to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import typer
+from pyiceberg.catalog import Catalog
+
+from engine.table.catalog import open_catalog
+from floeberg.settings import Settings
+from floeberg.settings_file import find_settings_file, load_settings
+from floeberg.tiering_assembly import catalog_properties
+from floeberg.topic_tables import TopicTables
+
+GOOD, FOUND_SOMETHING, WRONG_USAGE = 0, 1, 2
+"""Exit codes: all is well; the report says what is not; the command or the settings were wrong."""
+
+
+@dataclass(frozen=True)
+class CommandContext:
+    """``config`` is the settings file that was named, if any. Settings and catalog are opened when first used."""
+
+    config: Path | None
+    debug: bool
+
+    @classmethod
+    def of(cls, context: typer.Context) -> CommandContext:
+        found = context.find_object(cls)
+        assert found is not None, "the root command makes it"
+        return found
+
+    @cached_property
+    def settings_file(self) -> Path | None:
+        """Raises ``Invalid`` when a named file does not exist."""
+        return find_settings_file(self.config)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Raises ``Invalid``."""
+        return load_settings(self.settings_file)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Raises ``Invalid``, ``Unavailable``."""
+        return open_catalog(catalog_properties(self.settings))
+
+    @cached_property
+    def tables(self) -> TopicTables:
+        return TopicTables(self.catalog, self.settings.namespace)
+
+
+def exit_with(code: int) -> None:
+    """End the command with ``code``."""
+    raise typer.Exit(code)

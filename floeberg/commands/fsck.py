@@ -1,0 +1,65 @@
+"""``floeberg fsck``: the proof over the tables."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from engine.fsck import FsckProgress, fsck_table
+from engine.fsck_report import FsckReport
+from engine.table.topic_table import TopicTable
+from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
+from floeberg.console import err, out, print_json
+from serving.status.page import size_text
+
+
+def fsck(
+    context: typer.Context,
+    topic: Annotated[str | None, typer.Argument(help="One topic; all without it.")] = None,
+    with_log: Annotated[bool, typer.Option(help="Compare with what the broker's log directories still have.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Prove that tables hold every record exactly once, that their files are whole, and that the log agrees."""
+    command = CommandContext.of(context)
+    tables = [command.tables.named(topic)] if topic is not None else command.tables.all()
+    log_dirs = command.settings.broker.log_dirs if with_log else ()
+    reports = []
+    for table in tables:
+        reports.append(_check(table, log_dirs))
+        if not as_json:
+            show_report(reports[-1])
+    if as_json:
+        print_json({"healthy": all(report.is_healthy for report in reports), "tables": [r.to_dict() for r in reports]})
+    elif not reports:
+        out.print("There is no table yet.")
+    if not all(report.is_healthy for report in reports):
+        exit_with(FOUND_SOMETHING)
+
+
+def _check(table: TopicTable, log_dirs: tuple[object, ...]) -> FsckReport:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task(f"fsck {escape(table.topic)}", total=None)
+
+        def show(done: FsckProgress) -> None:
+            progress.update(task, completed=done.done_bytes, total=done.total_bytes)
+
+        return fsck_table(table, log_dirs=log_dirs, parallelism=os.cpu_count() or 1, on_progress=show)  # type: ignore[arg-type]
+
+
+def show_report(report: FsckReport) -> None:
+    """One table's report for a person: a line that sums it up, then every finding with its next step."""
+    compared = sum(part.offset_count for partition in report.partitions for part in partition.compared)
+    against_log = f", {compared:,} offsets compared with the log" if compared else ""
+    summary = (
+        f"{report.record_count:,} records, {report.file_count} files, {size_text(report.size_bytes)},"
+        f" {len(report.partitions)} partitions{against_log}"
+    )
+    mark = "[bold green]ok[/]" if report.is_healthy else f"[bold red]{len(report.findings)} findings[/]"
+    out.print(f"{mark}  [bold]{escape(report.table)}[/bold]  {summary}", soft_wrap=True)
+    for finding in report.findings:
+        out.print(f"    {escape(str(finding))}", soft_wrap=True)

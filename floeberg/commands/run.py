@@ -1,0 +1,43 @@
+"""``floeberg run``: the daemon, in the foreground, until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from engine.clock import SystemClock
+from engine.errors import Invalid
+from floeberg.commands.context import CommandContext
+from floeberg.log_output import configure_logging
+
+_LEVELS = ("debug", "info", "warning", "error")
+_FORMATS = ("auto", "text", "json")
+
+
+def run(
+    context: typer.Context,
+    log_level: Annotated[
+        str, typer.Option(envvar="FLOEBERG_LOG_LEVEL", help="debug, info, warning or error.")
+    ] = "info",
+    log_format: Annotated[str, typer.Option(help="text, json, or auto: text on a terminal, else JSON.")] = "auto",
+) -> None:
+    """Tier closed segments, serve them to the broker and to SQL engines, until stopped."""
+    if log_level not in _LEVELS or log_format not in _FORMATS:
+        raise Invalid(f"--log-level is one of {', '.join(_LEVELS)}; --log-format one of {', '.join(_FORMATS)}")
+    settings = CommandContext.of(context).settings
+    configure_logging(level=log_level, log_format=log_format)  # type: ignore[arg-type]  # checked above
+    from floeberg.daemon import Daemon
+
+    with Daemon(settings, SystemClock()) as daemon:
+
+        def stop(number: int, _frame: FrameType | None) -> None:
+            # A second signal finds the default handler: it ends the process at once.
+            signal.signal(number, signal.SIG_DFL)
+            daemon.request_stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        daemon.wait()

@@ -1,0 +1,169 @@
+"""The daemon: tiering in a thread, the log door and the table door beside it, one clean end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import structlog
+from pyiceberg.catalog import Catalog
+
+from engine.clock import Clock
+from engine.errors import FloebergError, Unavailable
+from engine.log_reader import LogReader
+from engine.table.catalog import open_catalog
+from engine.table.file_index import FileIndex
+from floeberg.data_dir_lock import DataDirLock
+from floeberg.door_token import log_door_token
+from floeberg.http_server import HttpServer
+from floeberg.settings import Settings
+from floeberg.tiering_assembly import TieringAssembly, assemble_tiering, catalog_properties
+from floeberg.topic_tables import TopicTables
+from serving.log.auxiliary_store import AuxiliaryStore
+from serving.log.commit_signal import CommitSignal
+from serving.log.door import create_log_door
+from serving.log.tiered_log import TieredLog
+from serving.status.daemon_status import Phase
+from serving.status.routes import status_routes
+from serving.tables.catalog_view import CatalogView
+from serving.tables.door import table_door_routes
+from tiering.cycle_report import CycleReport
+from tiering.loop import TieringLoop
+
+FINISH_TIMEOUT_SECONDS = 15.0
+"""How long a cycle under way may go on when the daemon is to end; then its Spark job is cut off. Nothing is lost:
+what was not committed is done again."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Daemon:
+    """Runs from ``start`` to ``stop``. A context manager; ``wait`` blocks until somebody asks for the end.
+
+    Raises, from ``start``: ``Invalid`` when another daemon works in the data directory or a setting is refused,
+    ``Unavailable`` when an address is taken or the catalog does not answer. A broker that is away is waited for.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._ended = threading.Event()
+        self._resources = contextlib.ExitStack()
+        self._failure: FloebergError | None = None
+
+    def __enter__(self) -> Daemon:
+        try:
+            self.start()
+        except BaseException:
+            self._resources.close()
+            raise
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Lock the data directory, open the doors, begin tiering."""
+        settings, clock = self._settings, self._clock
+        self._resources.enter_context(DataDirLock(settings.data_dir))
+        assembly = assemble_tiering(settings, clock)
+        self._resources.callback(assembly.close)
+        # A catalog of the doors' own: the writer's belongs to the writer and its lock.
+        catalog = open_catalog(catalog_properties(settings))
+        table_door = self._open_table_door(assembly, catalog)
+        log_door = self._open_log_door(assembly, catalog)
+        self._resources.callback(self._end_tiering, assembly, self._begin_tiering(assembly))
+        _log.info("floeberg_runs", log_door=log_door.url, table_door=table_door.url, data_dir=str(settings.data_dir))
+
+    def request_stop(self) -> None:
+        """Ask for the end; safe from a signal handler and from any thread."""
+        self._ended.set()
+
+    def wait(self) -> None:
+        """Block until the end was asked for. Raises the error when tiering ended by itself."""
+        while not self._ended.wait(timeout=3600.0):
+            # A wait without end would keep the main thread from its signal handlers on some platforms.
+            pass
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """End everything in the opposite order of its start: tiering, doors, Spark, the lock."""
+        self._ended.set()
+        self._resources.close()
+
+    def _open_table_door(self, assembly: TieringAssembly, catalog: Catalog) -> HttpServer:
+        settings, board = self._settings, assembly.board
+        view = CatalogView(catalog)
+        routes = [
+            *table_door_routes(view, tokens=settings.table_door.tokens),
+            *status_routes(board.status, board.metrics),
+        ]
+        server = HttpServer(routes, settings.table_door.listen, setting="[table_door] listen")
+        return self._resources.enter_context(server)
+
+    def _open_log_door(self, assembly: TieringAssembly, catalog: Catalog) -> HttpServer:
+        settings, commits = self._settings, CommitSignal()
+        index = FileIndex(cache_directory=settings.data_dir / "cache" / "footers")
+        reader = LogReader(file_index=index)
+        self._resources.callback(reader.close)
+        backend = TieredLog(
+            tables=TopicTables(catalog, settings.namespace),
+            reader=reader,
+            verifier=assembly.verifier,
+            broker=_LoopView(assembly.loop),
+            store=AuxiliaryStore(),
+        )
+        assembly.loop.on_cycle(lambda report: _ring(commits, report))
+        routes = create_log_door(backend, token=log_door_token(settings), commits=commits)
+        server = HttpServer(routes, settings.log_door.listen, setting="[log_door] listen")
+        return self._resources.enter_context(server)
+
+    def _begin_tiering(self, assembly: TieringAssembly) -> threading.Thread:
+        thread = threading.Thread(target=self._tier, args=(assembly,), name="tiering", daemon=True)
+        thread.start()
+        return thread
+
+    def _tier(self, assembly: TieringAssembly) -> None:
+        try:
+            start = getattr(assembly.rewriter, "start", None)
+            if start is not None:
+                # Spark takes seconds to start: now, not when the first segment waits, and a wrong [spark] shows.
+                start()
+            if not self._ended.is_set():
+                assembly.board.enter(Phase.RUNNING)
+            assembly.loop.run_forever(self._ended)
+        except FloebergError as error:
+            self._failure = error
+        finally:
+            if not self._ended.is_set():
+                self._failure = self._failure or Unavailable("Tiering ended by itself", next_step="look at the log")
+                self._ended.set()
+
+    def _end_tiering(self, assembly: TieringAssembly, thread: threading.Thread) -> None:
+        assembly.board.enter(Phase.STOPPING)
+        self._ended.set()
+        assembly.loop.hurry()
+        thread.join(FINISH_TIMEOUT_SECONDS)
+        if thread.is_alive():
+            _log.warning("cycle_cut_off", after_seconds=FINISH_TIMEOUT_SECONDS)
+            assembly.rewriter.close()
+            thread.join(FINISH_TIMEOUT_SECONDS)
+
+
+class _LoopView:
+    """What the log door asks of tiering."""
+
+    def __init__(self, loop: TieringLoop) -> None:
+        self._loop = loop
+
+    def log_start(self, topic_id: str, partition: int) -> int | None:
+        return self._loop.log_start(topic_id, partition)
+
+    def hurry(self, topic_id: str, partition: int, end: int) -> None:  # noqa: ARG002  # a cycle looks at everything
+        self._loop.hurry()
+
+
+def _ring(commits: CommitSignal, report: CycleReport) -> None:
+    if report.commits or any(partition.problem is not None for partition in report.partitions):
+        commits.ring()

@@ -1,0 +1,198 @@
+"""What ``floeberg check`` tries, one function a part: each says what it found and, where it is wrong, what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+
+import httpx
+from pyiceberg.catalog import Catalog
+
+from engine.broker import Broker
+from engine.clock import Clock
+from engine.errors import FloebergError, Invalid, Unavailable
+from engine.kafka_log.log_directory import scan_log_directories
+from engine.table import catalog as catalogs
+from floeberg.jdk import java_command, java_version
+from floeberg.plugin_jar import PLUGIN_CLASS
+from floeberg.settings import Settings
+from tiering.spool import SPOOL_SUFFIX
+
+_PROBE_TIMEOUT_SECONDS = 10.0
+_KERNEL_MODULES = (
+    "engine.digest",
+    "engine.formats.avro",
+    "engine.formats.text",
+    "engine.kafka_log.batch_writer",
+    "engine.kafka_log.segment_reader",
+    "engine.log_reader",
+    "engine.table.rows",
+    "engine.table.verifier",
+)
+"""Importing them compiles every kernel, or loads it from numba's cache."""
+
+
+class Verdict(StrEnum):
+    GOOD = "good"
+    NOTE = "note"
+    """Not wrong, but something a person should know."""
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What one check found."""
+
+    name: str
+    verdict: Verdict
+    message: str
+    next_step: str | None = None
+
+
+def good(name: str, message: str) -> CheckResult:
+    return CheckResult(name=name, verdict=Verdict.GOOD, message=message)
+
+
+def note(name: str, message: str, next_step: str | None = None) -> CheckResult:
+    return CheckResult(name=name, verdict=Verdict.NOTE, message=message, next_step=next_step)
+
+
+def guarded(name: str, check: Callable[[], CheckResult]) -> CheckResult:
+    """The check's result; an error of ours becomes a wrong one."""
+    try:
+        return check()
+    except FloebergError as error:
+        where = f" ({error.where})" if error.where else ""
+        message = f"{error.problem}{where}"
+        return CheckResult(name=name, verdict=Verdict.WRONG, message=message, next_step=error.next_step)
+
+
+def check_java() -> CheckResult:
+    command = java_command()
+    return good("java", f"Java {java_version(command)} at {command}")
+
+
+def warm_up_kernels(clock: Clock) -> CheckResult:
+    """Compile the kernels now rather than in the first cycle; the second time they come from numba's cache."""
+    started_ms = clock.monotonic_ms()
+    for module in _KERNEL_MODULES:
+        import_module(module)
+    return good("kernels", f"ready in {(clock.monotonic_ms() - started_ms) / 1000:.1f} s")
+
+
+def check_broker(broker: Broker, settings: Settings) -> CheckResult:
+    cluster_id, nodes = broker.cluster_id(), broker.node_ids()
+    count = len(broker.partitions(offsets_of=()))
+    return good(
+        "broker", f"cluster {cluster_id} at {settings.broker.bootstrap}: {len(nodes)} brokers, {count} partitions"
+    )
+
+
+def check_log_dir(log_dir: Path, cluster_id: str | None) -> CheckResult:
+    """The directory is a broker's, of the same cluster, can be read, and the spool beside it can be written."""
+    name = f"log directory {log_dir}"
+    properties = log_dir / "meta.properties"
+    try:
+        lines = properties.read_text().splitlines()
+    except OSError as error:
+        raise Invalid(
+            f"meta.properties can't be read: {error.strerror}",
+            next_step="[broker] log_dirs must be the broker's own log.dirs; give the daemon's user read access",
+        ) from error
+    found = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#")).get("cluster.id")
+    if cluster_id is not None and found != cluster_id:
+        raise Invalid(
+            f"it belongs to cluster {found}, the broker answers for {cluster_id}",
+            next_step="let [broker] bootstrap and log_dirs name the same broker",
+        )
+    scan = scan_log_directories([log_dir])
+    if scan.problems:
+        raise scan.problems[0]
+    spool = log_dir.with_name(log_dir.name + SPOOL_SUFFIX)
+    writable = spool if spool.exists() else spool.parent
+    if not os.access(writable, os.W_OK | os.X_OK):
+        return note(
+            name,
+            f"{len(scan.live)} partitions; the spool {spool} can't be written, so that in watch mode Kafka's retention"
+            " may be faster than tiering",
+            f"let the daemon's user write {writable}, on the same file system as the log directory",
+        )
+    return good(name, f"{len(scan.live)} partitions, the spool beside it can be written")
+
+
+def check_catalog(catalog: Catalog, namespace: str) -> CheckResult:
+    parts = tuple(namespace.split("."))
+    with catalogs.translated_errors("the catalog does not answer"):
+        count = len(catalog.list_tables(parts)) if catalog.namespace_exists(parts) else 0
+    return good("catalog", f"{type(catalog).__name__} answers; namespace {namespace} has {count} tables")
+
+
+def check_warehouse(catalog: Catalog, clock: Clock) -> CheckResult:
+    """Write a small file, read it back, remove it."""
+    root = str(catalog.properties.get("warehouse", ""))
+    if "://" not in root and not root.startswith("/"):
+        return note("warehouse", "the catalog alone knows where its warehouse is; the first table will show")
+    warehouse = catalogs.warehouse_of(catalog)
+    probe, content = f"{root.rstrip('/')}/floeberg-check-{clock.new_id()}", b"floeberg check"
+    warehouse.write_bytes(probe, content)
+    try:
+        if warehouse.read_bytes(probe) != content:
+            raise Unavailable("what was written to the warehouse does not come back", file=probe)
+    finally:
+        warehouse.delete(probe)
+    return good("warehouse", f"{root} can be written, read and cleaned")
+
+
+def check_schemas(settings: Settings) -> Iterator[CheckResult]:
+    """The schema source of each topic rule that has one."""
+    for rule in settings.topics:
+        if rule.schemas is None:
+            continue
+        name = f"schemas of {rule.name}"
+        schemas = rule.schemas
+        if rule.schemas_are_in_a_registry:
+            yield guarded(name, lambda name=name, url=schemas: _check_registry(name, url))  # type: ignore[misc]
+        else:
+            yield guarded(name, lambda name=name, folder=schemas: _check_folder(name, Path(folder)))  # type: ignore[misc]
+
+
+def _check_folder(name: str, folder: Path) -> CheckResult:
+    if not folder.is_dir():
+        raise Invalid(f"there is no folder {folder}", next_step="make it, and put <id>.avsc files into it")
+    count = sum(1 for _ in folder.glob("*.avsc"))
+    if not count:
+        return note(name, f"{folder} has no <id>.avsc file yet: records will keep their bytes until it does")
+    return good(name, f"{count} schemas in {folder}")
+
+
+def _check_registry(name: str, url: str) -> CheckResult:
+    try:
+        answer = httpx.get(f"{url.rstrip('/')}/subjects", timeout=_PROBE_TIMEOUT_SECONDS)
+        answer.raise_for_status()
+        count = len(answer.json())
+    except (httpx.HTTPError, ValueError) as error:
+        raise Unavailable(
+            f"the registry at {url} does not answer: {error}", next_step="check the URL of schemas and the network"
+        ) from error
+    return good(name, f"{count} subjects at {url}")
+
+
+def check_plugin(broker: Broker, settings: Settings) -> CheckResult:
+    """Whether this node's broker has the plugin, and which topics use it."""
+    topics = sorted({found.topic for found in broker.partitions(offsets_of=()) if not found.topic.startswith("__")})
+    native = [
+        topic for topic, config in broker.topic_configs(topics).items() if config.get("remote.storage.enable") == "true"
+    ]
+    if not native:
+        return note(
+            "plugin",
+            "no topic has remote.storage.enable=true: watch mode, the broker's own retention stays as it is",
+            f"for native mode run floeberg plugin (the broker's class is {PLUGIN_CLASS})",
+        )
+    door = f"the daemon's log door at {settings.log_door.listen.url} must run for their copies"
+    shown = ", ".join(sorted(native)[:5]) + ("…" if len(native) > 5 else "")
+    return good("plugin", f"native mode on {len(native)} topics ({shown}); {door}")

@@ -1,0 +1,121 @@
+"""What the daemon knows of itself from its last cycle: for the status page, the metrics and the command line."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+
+import psutil
+
+from engine.clock import Clock
+from engine.errors import CommitUnknown, Corrupt, FloebergError, Invalid
+from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase
+from serving.status.metrics import Metrics
+from tiering.cycle_report import CycleReport, PartitionReport
+from tiering.tiering_limits import TieringLimits
+
+_ERROR_KINDS = ((CommitUnknown, "commit_unknown"), (Corrupt, "corrupt"), (Invalid, "invalid"))
+
+
+class StatusBoard:
+    """Written by the tiering thread after each cycle, read by the doors' threads."""
+
+    def __init__(self, *, version: str, clock: Clock, limits: TieringLimits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._status = DaemonStatus(
+            version=version, phase=Phase.STARTING, started_ms=clock.now_ms(), now_ms=clock.now_ms()
+        )
+        self._rows: dict[tuple[str, int], tuple[int, int, int]] = {}
+        self.metrics = Metrics(self.status)
+
+    def status(self) -> DaemonStatus:
+        """The newest status, with the time and the memory of now."""
+        with self._lock:
+            status = self._status
+        return replace(status, now_ms=self._clock.now_ms(), memory_bytes=_memory_bytes())
+
+    def enter(self, phase: Phase) -> None:
+        with self._lock:
+            self._status = replace(self._status, phase=phase)
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        with self._lock:
+            self._status = replace(self._status, cluster_id=cluster_id)
+
+    def note_cycle(self, report: CycleReport) -> None:
+        """Take a cycle's report in."""
+        now_ms = self._clock.now_ms()
+        whole_ms = report.durations_ms.get("whole", 0.0)
+        self.metrics.count_cycle(duration_seconds=whole_ms / 1000, commits=report.commits)
+        for error in _errors(report):
+            self.metrics.count_error(_kind_of(error))
+        for partition in report.partitions:
+            self._count_rows(partition)
+        with self._lock:
+            self._status = replace(
+                self._status,
+                last_cycle_ms=now_ms,
+                last_commit_ms=now_ms if report.commits else self._status.last_commit_ms,
+                cycle_count=self._status.cycle_count + 1,
+                commit_count=self._status.commit_count + report.commits,
+                partitions=tuple(_partition_status(partition) for partition in report.partitions),
+                problems=tuple(str(problem) for problem in report.problems),
+                bounds=(BoundUse(name="spool_max_bytes", used=report.spool_bytes, limit=self._limits.spool_max_bytes),),
+            )
+
+    def _count_rows(self, partition: PartitionReport) -> None:
+        """Reports count since the start; counters want what is new."""
+        who = partition.partition
+        now = (partition.records, partition.raw_rows, partition.undecodable_rows)
+        before = self._rows.get((who.topic_id, who.partition), (0, 0, 0))
+        rows, raw, undecodable = (after - had for after, had in zip(now, before, strict=True))
+        self._rows[who.topic_id, who.partition] = now
+        if rows > 0:
+            self.metrics.count_rows(who.topic, typed=rows - raw - undecodable, raw=raw, undecodable=undecodable)
+
+
+def _partition_status(report: PartitionReport) -> PartitionStatus:
+    return PartitionStatus(
+        topic=report.partition.topic,
+        partition=report.partition.partition,
+        table=report.table,
+        native=report.native,
+        leader_here=report.leads_here,
+        tiered_start=report.tiered_start,
+        tiered_end=report.tiered_end,
+        stable_end=report.stable_end,
+        log_start=report.log_start,
+        lag_ms=report.lag_ms,
+        waiting=None if report.waiting is None else str(report.waiting),
+        problem=None if report.problem is None else str(report.problem),
+        spool_bytes=report.spool_bytes,
+        at_risk_bytes=report.at_risk_bytes,
+        local_log_bytes=report.local_log_bytes,
+        rows=report.records,
+        raw_rows=report.raw_rows,
+        undecodable_rows=report.undecodable_rows,
+    )
+
+
+def _errors(report: CycleReport) -> tuple[FloebergError, ...]:
+    of_partitions = tuple(part.problem for part in report.partitions if part.problem is not None)
+    return (*report.problems, *of_partitions)
+
+
+def _kind_of(error: FloebergError) -> str:
+    return next((name for kind, name in _ERROR_KINDS if isinstance(error, kind)), "unavailable")
+
+
+def _memory_bytes() -> dict[str, int]:
+    """Resident memory of this process and, together, of those it started (Spark's JVM and workers)."""
+    own = psutil.Process(os.getpid())
+    children = 0
+    for child in own.children(recursive=True):
+        try:
+            children += child.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+    return {"daemon": own.memory_info().rss, "spark": children}
