@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from engine.errors import Corrupt
 from engine.table.parquet_footer import ColumnChunk, RowGroup
 from engine.table.ranged_file import RangedFile
-from engine.table.thrift_compact import ThriftStruct, ThriftTape
+from engine.table.thrift_compact import LIST, ThriftStruct, ThriftTape
+from engine.table.thrift_kernels import ITEM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,6 +67,9 @@ def read_page_layout(source: RangedFile, group: RowGroup, *, offset_column: str)
     page_start: dict[int, NDArray[np.int64]] = {}
     for (at, chunk), data in zip(wanted, encoded, strict=False):
         starts, rows = _offset_index(data, chunk, group.row_count, source.file)
+        # A page that begins in the middle of a long row, as other writers make them, can't be read by itself.
+        if bool((np.diff(rows) == 0).any()):
+            return None
         if first_row is None:
             first_row = rows
         elif not np.array_equal(first_row, rows):
@@ -108,19 +112,29 @@ def _offset_index(
     data: memoryview, chunk: ColumnChunk, row_count: int, file: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(byte position of each page, first row of each page), each with its end as one more entry."""
-    try:
-        index: ThriftStruct = ThriftTape.read(np.frombuffer(data, np.uint8), file=file, what="offset index").unpack(0)
-        pages = index[1]
-        starts = np.array([page[1] for page in pages] + [chunk.data.end], np.int64)
-        rows = np.array([page[3] for page in pages] + [row_count], np.int64)
-        sizes = np.array([page[2] for page in pages], np.int64)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise Corrupt(f"the offset index is damaged: {error!r}", file=file) from error
+    locations = _page_locations(ThriftTape.read(np.frombuffer(data, np.uint8), file=file, what="offset index"), file)
+    starts = np.append(locations[:, 0], chunk.data.end)
+    sizes = locations[:, 1]
+    rows = np.append(locations[:, 2], row_count)
     # Pages lie side by side: one read takes any run of them. A writer that leaves holes is none of ours, but legal.
-    fits = len(pages) > 0 and rows[0] == 0 and bool((np.diff(rows) > 0).all() and (np.diff(starts) >= sizes).all())
+    fits = len(locations) > 0 and rows[0] == 0 and bool((np.diff(rows) >= 0).all() and (np.diff(starts) >= sizes).all())
     if not fits or starts[0] < chunk.data.start or bool((sizes <= 0).any()):
         raise Corrupt(f"the offset index of {'.'.join(chunk.column.path)} contradicts the footer", file=file)
     return starts, rows
+
+
+def _page_locations(tape: ThriftTape, file: str) -> NDArray[np.int64]:
+    """PageLocation of each page as int64[pages, 3]: position, size with header, first row."""
+    fields = tape.fields_of(0)
+    pages = fields.get(1)
+    if pages is None or tape.kind[pages] != LIST:
+        raise Corrupt("the offset index is damaged: it lists no pages", file=file)
+    inside = slice(pages + 1, int(tape.after[pages]))
+    field, value = tape.field[inside], tape.value[inside]
+    # Each page is a struct of three integers in the order of their ids: four entries of the tape.
+    if len(field) % 4 or not bool((field.reshape(-1, 4) == (ITEM, 1, 2, 3)).all()):
+        raise Corrupt("the offset index is damaged: a page lacks its position, size or first row", file=file)
+    return value.reshape(-1, 4)[:, 1:]
 
 
 def _column_index(data: memoryview, file: str) -> PageBounds | None:
