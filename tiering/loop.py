@@ -240,6 +240,7 @@ class TieringLoop:
         record = self._record(partition)
         if record.problem is None or str(record.problem) != str(error):
             _log.warning("partition_failed", topic=partition.topic, partition=partition.partition, error=str(error))
+        self._observer.forget_lost_links(partition)
         record.fail(error, now_ms=self._clock.monotonic_ms(), retry_after_ms=self._limits.stopped_retry_ms)
 
     def _record(self, partition: TopicIdPartition) -> PartitionRecord:

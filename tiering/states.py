@@ -13,7 +13,7 @@ from engine.table.table_writer import TableWriter
 from engine.topic_partition import TopicIdPartition
 from tiering.broker_watch import BrokerWatch
 from tiering.cycle_report import PartitionReport
-from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
+from tiering.observation import ClosedSegment, PartitionLog, PartitionState, partitions_worth_asking
 from tiering.partition_record import PartitionRecord
 from tiering.planner import PlannedLink, plan_spool
 from tiering.range_work import aborted_transactions
@@ -163,12 +163,8 @@ class StateObserver:
         end = None if entry is None else entry.end
         since_ms = self._broker.untiered_since_ms(who, end or 0)
         segments = () if state.log is None else state.log.segments
-        ends = [segment.base_offset for segment in segments[1:]]
-        untiered = [
-            segment.size_bytes
-            for segment, segment_end in zip(segments, [*ends, None], strict=True)
-            if segment_end is None or end is None or segment_end > end
-        ]
+        tiered = sum(closed.size_bytes for closed in _closed(state) if end is not None and closed.range.end <= end)
+        local_bytes = sum(segment.size_bytes for segment in segments)
         return PartitionReport(
             partition=who,
             table=None if topic.table is None else ".".join(topic.table.identifier),
@@ -180,8 +176,8 @@ class StateObserver:
             high_watermark=None if view is None else view.high_watermark,
             log_start=None if view is None else view.log_start_offset,
             lag_ms=0 if since_ms is None else max(0, self._clock.now_ms() - since_ms),
-            lag_bytes=sum(untiered),
-            local_log_bytes=sum(segment.size_bytes for segment in segments),
+            lag_bytes=local_bytes - tiered,
+            local_log_bytes=local_bytes,
             spool_bytes=sum(spooled.size_bytes for spooled in state.spooled),
             at_risk_bytes=record.at_risk_bytes,
             waiting=record.waiting,
@@ -271,3 +267,7 @@ class StateObserver:
             log = logs.get(who)
             present = set() if log is None else {segment.range for segment in log.closed()}
             self._spool.unlink([spooled for spooled in self._spool.held(who) if spooled.range in present])
+
+
+def _closed(state: PartitionState) -> tuple[ClosedSegment, ...]:
+    return () if state.log is None else state.log.closed()

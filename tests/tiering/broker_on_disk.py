@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -88,6 +90,18 @@ class BrokerOnDisk:
         oldest, following = sorted(self.directory(partition).glob("*.log"))[:2]
         oldest.rename(oldest.with_name(oldest.name + ".deleted")).unlink()
         self.port.set_view(partition, log_start_offset=int(following.stem))
+
+    def save(self, path: Path) -> None:
+        """Write down what the fake broker says, for a process of its own that is to see the same."""
+        path.write_bytes(pickle.dumps(self.port))
+
+    @classmethod
+    def saved(cls, root: Path, path: Path) -> Self:
+        """The folder of another process with the broker it wrote down; nothing can be appended."""
+        found = cls.__new__(cls)
+        found.log_dir = root / "kafka-logs"
+        found.port = pickle.loads(path.read_bytes())
+        return found
 
     def view(self, partition: TopicIdPartition) -> PartitionView:
         return self.port.partitions([partition.topic])[partition]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
 import pyarrow.parquet as pq
 
@@ -39,12 +40,17 @@ class SettableClock(SystemClock):
 class TieringWorld:
     """``loop()`` makes a loop as a new process would: with nothing in memory."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, broker: BrokerOnDisk | None = None) -> None:
         root.mkdir(exist_ok=True)
         self.root = root
-        self.broker = BrokerOnDisk(root)
+        self.broker = broker or BrokerOnDisk(root)
         self.clock = SettableClock()
         self.catalog = open_catalog(embedded_catalog_properties(root / "data"))
+
+    @classmethod
+    def reopen(cls, root: Path) -> Self:
+        """The world that another process made and saved."""
+        return cls(root, BrokerOnDisk.saved(root, root / "broker.pickle"))
 
     @property
     def spool_dir(self) -> Path:

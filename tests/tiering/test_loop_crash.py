@@ -1,0 +1,185 @@
+"""Stopped anywhere and started again, every record is in the table exactly once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from engine.errors import CommitUnknown, Corrupt
+from engine.table.parquet_settings import ParquetSettings
+from engine.table.range_append import CommitResult, RangeAppend
+from engine.table.table_writer import TableWriter
+from engine.table.topic_table import TopicTable
+from engine.topic_partition import TopicIdPartition
+from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
+from tiering.loop import TieringLoop
+from tiering.rewrite_task import RewriteOutcome, RewriteTask
+from tiering.rewriter import InProcessRewriter, VerifyOutcome, VerifyTask
+from tiering.spool import Spool
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Killed(BaseException):
+    """The process ends here: nothing behind it runs."""
+
+
+def values(start: int, end: int) -> list[bytes]:
+    return [f"value {number}".encode() for number in range(start, end)]
+
+
+@pytest.fixture
+def orders(world: TieringWorld) -> TopicIdPartition:
+    (partition,) = world.broker.create_topic("orders")
+    world.broker.append_segment(partition, values(0, 10))
+    world.broker.append_segment(partition, values(10, 20))
+    return partition
+
+
+class KilledBeforeRewriting(InProcessRewriter):
+    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+        raise Killed
+
+
+class KilledWithinRewriting(InProcessRewriter):
+    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+        super().rewrite(tasks[:1])
+        raise Killed
+
+
+class KilledBeforeVerifying(InProcessRewriter):
+    def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
+        raise Killed
+
+
+class KilledAfterVerifying(InProcessRewriter):
+    def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
+        super().verify(tasks)
+        raise Killed
+
+
+class KilledAfterCommitting(TableWriter):
+    def commit(
+        self, table: TopicTable, appends: Sequence[RangeAppend], settings: ParquetSettings | None = None
+    ) -> CommitResult:
+        super().commit(table, appends, settings)
+        raise Killed
+
+
+class UnansweredCommit(TableWriter):
+    """The commit lands and its answer is lost."""
+
+    def commit(
+        self, table: TopicTable, appends: Sequence[RangeAppend], settings: ParquetSettings | None = None
+    ) -> CommitResult:
+        super().commit(table, appends, settings)
+        raise CommitUnknown("the catalog's answer was lost")
+
+
+CRASHES: dict[str, Callable[[TieringWorld], TieringLoop]] = {
+    "before_rewriting": lambda world: world.loop(rewriter=KilledBeforeRewriting()),
+    "within_rewriting": lambda world: world.loop(rewriter=KilledWithinRewriting()),
+    "before_verifying": lambda world: world.loop(rewriter=KilledBeforeVerifying()),
+    "after_verifying": lambda world: world.loop(rewriter=KilledAfterVerifying()),
+    "after_committing": lambda world: world.loop(writer=KilledAfterCommitting(world.catalog, world.clock)),
+}
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_crash_at_a_step_leaves_every_record_exactly_once(
+    world: TieringWorld, orders: TopicIdPartition, crash: str
+) -> None:
+    with pytest.raises(Killed):
+        CRASHES[crash](world).cycle()
+    loop = world.loop()
+    loop.cycle()
+    world.broker.append_segment(orders, values(20, 30))
+    loop.cycle()
+    loop.cycle()
+    assert world.offsets(orders) == list(range(30))
+    assert world.spooled_files() == []
+
+
+def test_crash_between_a_links_two_files_leaves_every_record_exactly_once(
+    world: TieringWorld, orders: TopicIdPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(source: object, target: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tiering.spool.os.link", killed)
+        with pytest.raises(Killed):
+            world.loop().cycle()
+    assert Spool([world.broker.log_dir]).read() == ()
+    world.loop().cycle()
+    assert world.offsets(orders) == list(range(20))
+
+
+def test_commit_whose_answer_was_lost_is_found_in_the_ledger(world: TieringWorld, orders: TopicIdPartition) -> None:
+    loop = world.loop(writer=UnansweredCommit(world.catalog, world.clock))
+    assert isinstance(report_of(loop.cycle(), orders).problem, CommitUnknown)
+    assert ranges_of(loop.cycle(), orders) == []
+    assert world.offsets(orders) == list(range(20))
+
+
+def test_file_damaged_between_writing_and_verifying_is_not_committed_and_said(
+    world: TieringWorld, orders: TopicIdPartition
+) -> None:
+    class DamagedOnce(InProcessRewriter):
+        damaged = False
+
+        def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
+            if not self.damaged:
+                self.damaged = True
+                path = Path(tasks[0].file.path.removeprefix("file://"))
+                content = bytearray(path.read_bytes())
+                content[len(content) // 2] ^= 1
+                path.write_bytes(content)
+            return super().verify(tasks)
+
+    loop = world.loop(rewriter=DamagedOnce())
+    report = loop.cycle()
+    assert report.commits == 0
+    assert isinstance(report_of(report, orders).problem, Corrupt)
+    world.clock.ahead_ms += 120_000
+    assert ranges_of(loop.cycle(), orders) == [(0, 10), (10, 20)]
+    assert world.offsets(orders) == list(range(20))
+
+
+KILLED_LOOPS = """
+import os, signal, sys, time
+from pathlib import Path
+from tests.tiering.tiering_world import TieringWorld
+
+for wait_ms in map(int, sys.argv[2:]):
+    pid = os.fork()
+    if pid == 0:
+        loop = TieringWorld.reopen(Path(sys.argv[1])).loop()
+        while True:
+            loop.cycle()
+    time.sleep(wait_ms / 1000)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+"""
+"""Each loop is a process of its own, forked from one that has paid for the imports."""
+
+
+def test_killed_at_random_times_it_commits_every_record_exactly_once(world: TieringWorld) -> None:
+    """SIGKILL over a backlog, at moments that no code of ours chose."""
+    partitions = world.broker.create_topic("orders", partitions=4)
+    for segment in range(12):
+        for partition in partitions:
+            world.broker.append_segment(partition, values(segment * 50, segment * 50 + 50))
+    world.broker.save(world.root / "broker.pickle")
+    waits_ms = map(str, (40, 80, 120, 160, 200, 240, 280, 330))
+    subprocess.run([sys.executable, "-c", KILLED_LOOPS, str(world.root), *waits_ms], cwd=ROOT, check=True, timeout=120)
+    loop = world.loop()
+    while loop.cycle().commits:
+        pass
+    for partition in partitions:
+        assert world.offsets(partition) == list(range(600))
+        assert world.tiered_end(partition) == 600
