@@ -69,6 +69,14 @@ def _be64(out, at, number):  # type: ignore[no-untyped-def]
     _be32(out, at + 4, number)
 
 
+@njit(nogil=True, inline="always")
+def _headers_of(header_first, row):  # type: ignore[no-untyped-def]
+    """First header of a record and the one behind its last; ``header_first`` is empty when no record has any."""
+    if header_first.shape[0] == 0:
+        return np.int64(0), np.int64(0)
+    return header_first[row], header_first[row + 1]
+
+
 _PLAN = types.int64(
     strided(types.int64),
     strided(types.int64),
@@ -119,15 +127,11 @@ def plan_batches(  # type: ignore[no-untyped-def]
     total = np.int64(0)
     for row in range(offset.shape[0]):
         headers_bytes = np.int64(0)
-        first = np.int64(0)
-        end = np.int64(0)
-        if header_first.shape[0] > 0:
-            first = header_first[row]
-            end = header_first[row + 1]
+        first, end = _headers_of(header_first, row)
         for header in range(first, end):
             headers_bytes += _field_size(header_key_length[header]) + _field_size(header_value_length[header])
-        fixed = 1 + _field_size(key_length[row]) + _field_size(value_length[row]) + _varint_size(end - first)
-        fixed += headers_bytes
+        fields_bytes = _field_size(key_length[row]) + _field_size(value_length[row])
+        fixed = 1 + fields_bytes + _varint_size(end - first) + headers_bytes
         starts = row == 0 or (
             offset[row] >= boundary
             or offset[row] - offset[base_row] > _MAX_DELTA
@@ -137,12 +141,12 @@ def plan_batches(  # type: ignore[no-untyped-def]
             or (timestamp_type[row] == 1 and timestamp_ms[row] != timestamp_ms[base_row])
         )
         if not starts:
-            body = fixed + _varint_size(timestamp_ms[row] - timestamp_ms[base_row])
-            body += _varint_size(offset[row] - offset[base_row])
+            deltas_bytes = _varint_size(timestamp_ms[row] - timestamp_ms[base_row])
+            body = fixed + deltas_bytes + _varint_size(offset[row] - offset[base_row])
             size = body + _varint_size(body)
             starts = _HEADER_BYTES + total + size > target_bytes
         if starts:
-            if batches > 0:
+            if row > 0:
                 records_bytes[batches - 1] = total
             while grid_at < grid.shape[0] and grid[grid_at] <= offset[row]:
                 grid_at += 1
@@ -226,11 +230,7 @@ def fill_batches(  # type: ignore[no-untyped-def]
             at = _varint(out, at, offset[row] - offset[base_row])
             at = _field(out, at, key_data, key_start[row], key_length[row])
             at = _field(out, at, value_data, value_start[row], value_length[row])
-            first = np.int64(0)
-            end = np.int64(0)
-            if header_first.shape[0] > 0:
-                first = header_first[row]
-                end = header_first[row + 1]
+            first, end = _headers_of(header_first, row)
             at = _varint(out, at, end - first)
             for header in range(first, end):
                 at = _field(out, at, header_key_data, header_key_start[header], header_key_length[header])
