@@ -1,0 +1,161 @@
+"""Schemas that values name: found, new ones that arrive, away for a while, or never to be had."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import fastavro
+import pytest
+
+from engine.errors import Invalid, Unavailable
+from engine.formats.schema_source import SchemaSource
+from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
+from tiering.tiering_limits import TieringLimits
+from tiering.topic_rule import TopicRule
+
+FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+SECOND = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"], "default": None}],
+}
+TEXTS = {1: json.dumps(FIRST), 2: json.dumps(SECOND)}
+
+
+class KnownSchemas(SchemaSource):
+    """Schemas of a dictionary; ``away`` makes the source unavailable."""
+
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        self.texts = texts
+        self.away = False
+        self.asked: list[int] = []
+
+    def get(self, schema_id: int) -> str:
+        self.asked.append(schema_id)
+        if self.away:
+            raise Unavailable("the registry does not answer")
+        if schema_id not in self.texts:
+            raise Invalid(f"there is no schema {schema_id}")
+        return self.texts[schema_id]
+
+    def close(self) -> None:
+        pass
+
+
+def order(schema_id: int, value: dict[str, Any]) -> bytes:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(json.loads(TEXTS[schema_id])), value)
+    return b"\x00" + schema_id.to_bytes(4, "big") + body.getvalue()
+
+
+@pytest.fixture
+def source() -> KnownSchemas:
+    return KnownSchemas(TEXTS)
+
+
+def avro(source: KnownSchemas | None) -> tuple[TopicRule, ...]:
+    return (TopicRule(pattern="*", value_format="avro", schema_source=source),)
+
+
+def columns(world: TieringWorld, topic: str) -> dict[str, list[object]]:
+    found: dict[str, list[object]] = (
+        world.catalog.load_table(("kafka", topic)).scan().to_arrow().sort_by("kafka_offset").to_pydict()
+    )
+    return found
+
+
+def test_schema_is_resolved_and_its_columns_are_filled_in_the_same_cycle(
+    world: TieringWorld, source: KnownSchemas
+) -> None:
+    (partition,) = world.broker.create_topic("orders")
+    world.broker.append_segment(partition, [order(1, {"id": number}) for number in range(5)])
+    report = world.loop(rules=avro(source)).cycle()
+    assert ranges_of(report, partition) == [(0, 5)]
+    assert columns(world, "orders")["id"] == [0, 1, 2, 3, 4]
+    assert source.asked == [1]
+
+
+def test_new_schema_adds_its_column_and_older_rows_have_nulls(world: TieringWorld, source: KnownSchemas) -> None:
+    (partition,) = world.broker.create_topic("orders")
+    loop = world.loop(rules=avro(source))
+    world.broker.append_segment(partition, [order(1, {"id": 0})])
+    loop.cycle()
+    world.broker.append_segment(partition, [order(2, {"id": 1, "note": "gift"}), order(1, {"id": 2})])
+    loop.cycle()
+    found = columns(world, "orders")
+    assert (found["id"], found["note"]) == ([0, 1, 2], [None, "gift", None])
+
+
+def test_restarted_loop_needs_no_registry_for_schemas_the_table_has(world: TieringWorld, source: KnownSchemas) -> None:
+    (partition,) = world.broker.create_topic("orders")
+    world.broker.append_segment(partition, [order(1, {"id": 0})])
+    world.loop(rules=avro(source)).cycle()
+    world.broker.append_segment(partition, [order(1, {"id": 1})])
+    world.loop(rules=avro(KnownSchemas({}))).cycle()
+    assert columns(world, "orders")["id"] == [0, 1]
+
+
+def test_id_that_nobody_knows_keeps_its_records_raw_with_the_reason(world: TieringWorld) -> None:
+    (partition,) = world.broker.create_topic("orders")
+    values = [order(1, {"id": 0}), b"\x00\x00\x00\x00\x09whatever", order(1, {"id": 2})]
+    world.broker.append_segment(partition, values)
+    report = world.loop(rules=avro(KnownSchemas(TEXTS))).cycle()
+    assert ranges_of(report, partition) == [(0, 3)]
+    found = columns(world, "orders")
+    assert found["id"] == [0, None, 2]
+    assert found["kafka_value_raw"] == [None, values[1], None]
+    assert "there is no schema 9" in str(found["kafka_error"][1])
+    assert report_of(report, partition).undecodable_rows == 1
+
+
+def test_registry_that_is_away_is_waited_for_and_not_for_ever(world: TieringWorld, source: KnownSchemas) -> None:
+    (partition,) = world.broker.create_topic("orders")
+    world.broker.append_segment(partition, [order(1, {"id": 0})])
+    source.away = True
+    loop = world.loop(rules=avro(source))
+    report = loop.cycle()
+    assert report.commits == 0
+    assert isinstance(report_of(report, partition).problem, Unavailable)
+    world.clock.ahead_ms += TieringLimits().schema_patience_ms
+    assert ranges_of(loop.cycle(), partition) == [(0, 1)]
+    assert columns(world, "orders")["kafka_value_raw"] == [order(1, {"id": 0})]
+
+
+def test_registry_that_comes_back_within_patience_loses_no_column(world: TieringWorld, source: KnownSchemas) -> None:
+    (partition,) = world.broker.create_topic("orders")
+    world.broker.append_segment(partition, [order(1, {"id": 7})])
+    source.away = True
+    loop = world.loop(rules=avro(source))
+    loop.cycle()
+    source.away = False
+    loop.cycle()
+    assert columns(world, "orders")["id"] == [7]
+
+
+def test_id_that_was_given_up_is_asked_for_again_later(world: TieringWorld) -> None:
+    source = KnownSchemas({})
+    (partition,) = world.broker.create_topic("orders")
+    loop = world.loop(rules=avro(source))
+    world.broker.append_segment(partition, [order(1, {"id": 0})])
+    loop.cycle()
+    source.texts = TEXTS
+    world.broker.append_segment(partition, [order(1, {"id": 1})])
+    loop.cycle()
+    world.clock.ahead_ms += TieringLimits().schema_retry_ms
+    world.broker.append_segment(partition, [order(1, {"id": 2})])
+    loop.cycle()
+    assert columns(world, "orders")["id"] == [None, None, 2]
+
+
+def test_schema_whose_field_is_one_of_kafkas_columns_keeps_its_records_raw(world: TieringWorld) -> None:
+    fields = [{"name": "kafka_offset", "type": "long"}]
+    texts = {1: json.dumps({"type": "record", "name": "Order", "fields": fields})}
+    (partition,) = world.broker.create_topic("orders")
+    value = b"\x00\x00\x00\x00\x01\x0e"
+    world.broker.append_segment(partition, [value])
+    report = world.loop(rules=avro(KnownSchemas(texts))).cycle()
+    assert ranges_of(report, partition) == [(0, 1)]
+    assert columns(world, "orders")["kafka_value_raw"] == [value]
