@@ -98,14 +98,17 @@ class LogDoor:
         if start not in segment.range or not 0 < max_bytes <= LARGEST_MAX_BYTES:
             raise Invalid(f"Records of {segment}: from={start} and max_bytes={max_bytes} do not fit")
         self._reads.take()
+        answer = None
         try:
             batches = await self._read(lambda: self._backend.records(segment, start=start, max_bytes=max_bytes))
-            return await RecordAnswer.begin(
+            answer = await RecordAnswer.begin(
                 batches, pool=self._readers, on_end=self._reads.give_back, about=f"records of {segment} from {start}"
             )
-        except BaseException:
-            self._reads.give_back()
-            raise
+            return answer
+        finally:
+            # Once it has begun, the answer gives its place back itself, when it is over.
+            if answer is None:
+                self._reads.give_back()
 
     async def _index(self, request: Request) -> Response:
         segment = segment_of(request)
