@@ -19,7 +19,7 @@ from engine.table.columns import TableLayout
 from engine.table.data_file import FileDescription, FileFooter, FileName
 from engine.table.parquet_settings import choose_settings
 from engine.table.parquet_writer import ParquetFileWriter
-from engine.table.range_append import RangeAppend
+from engine.table.range_append import Outcome, RangeAppend
 from engine.table.rows import rows_from_records
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TableFacts, TopicTable
@@ -166,3 +166,18 @@ def empty_append(start: int, end: int, *, partition: int = 0, epoch: int = 3) ->
         digest=EMPTY_DIGEST,
         file=None,
     )
+
+
+def outcomes(writer: TableWriter, table: TopicTable, *appends: RangeAppend) -> list[Outcome]:
+    return [result.outcome for result in writer.commit(table, appends).results]
+
+
+def stored_offsets(folder: Path, table: TopicTable, partition: int = 0) -> list[int]:
+    rows = catalog_in(folder).load_table(table.identifier).scan(f"kafka_partition = {partition}").to_arrow()
+    return sorted(rows["kafka_offset"].to_pylist())
+
+
+def reopened(folder: Path, topic_id: str = TOPIC_ID) -> TopicTable:
+    table = open_writer(folder).open(TOPIC, topic_id)
+    assert table is not None
+    return table

@@ -21,6 +21,7 @@ from engine.records import ByteSpans, Headers, Records
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.parquet_settings import choose_settings
 from engine.table.rows import records_from_rows, rows_from_records
+from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from tests.engine.table.table_examples import Header, records_of
 
 LAYOUT = TableLayout()
@@ -156,6 +157,26 @@ def test_slice_of_records_and_slice_of_rows_are_the_same_records(rows: list[Row]
     sliced_rows = records_from_rows(LAYOUT, whole_batch.slice(start, end - start), codec)
     sliced_records = rows_from_records(LAYOUT, schema, 0, part, codec.decode(part.value))
     assert shown(sliced_rows) == shown(part) == shown(records_from_rows(LAYOUT, sliced_records, codec))
+
+
+def test_orders_and_damaged_orders_come_back_from_a_parquet_file() -> None:
+    codec = open_codec(
+        CodecSpec(name="avro", schemas={ORDER_SCHEMA_ID: ORDER_SCHEMA}), propose_fields("avro", ORDER_SCHEMA, ()).fields
+    )
+    block = next(sample_order_blocks(2000))
+    values = [bytearray(value or b"") for value in block.value.to_list()]
+    chance = np.random.default_rng(5)
+    for row in range(0, len(values), 2):
+        values[row][chance.integers(0, len(values[row]))] = chance.integers(0, 256)
+    values[7] = values[7][:20]
+    values[9] += b"left over"
+    records = replace(records_of([bytes(value) for value in values]), key=block.key, timestamp_ms=block.timestamp_ms)
+    decoded = codec.decode(records.value)
+    assert min(decoded.count_of(verdict) for verdict in Verdict) > 0, "the damage must give every verdict"
+    batch = rows_from_records(LAYOUT, table_schema(codec), 0, records, decoded)
+    returned = records_from_rows(LAYOUT, through_parquet(batch), codec)
+    assert returned.value.to_list() == records.value.to_list()
+    assert digest_of(returned) == digest_of(records)
 
 
 def one_row(records: Records, codec_name: str = "string") -> dict[str, object]:
