@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Annotated
 
 import click
 import typer
 
-from engine.errors import FloebergError, Invalid
+from engine.errors import FloebergError, Invalid, Unavailable
 from floeberg.commands.cat import cat
 from floeberg.commands.check import check
 from floeberg.commands.context import FOUND_SOMETHING, WRONG_USAGE, CommandContext
@@ -22,6 +21,7 @@ from floeberg.commands.sql import sql
 from floeberg.commands.status import status
 from floeberg.commands.tier import tier
 from floeberg.console import err, show_error
+from floeberg.version import program_version
 
 _INTERRUPTED = 130
 
@@ -38,7 +38,7 @@ for command in (run, demo, status, check, fsck, cat, sql, tier, plugin):
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"floeberg {installed_version('floeberg')}\n")
+        sys.stdout.write(f"floeberg {program_version()}\n")
         raise typer.Exit
 
 
@@ -80,4 +80,14 @@ def _run(arguments: list[str]) -> int:
         # Whoever read our output has seen enough (`floeberg cat … | head`).
         sys.stderr.close()
         return 0
+    except Exception as error:  # noqa: BLE001  # the outermost guard: a person gets a line, not a traceback
+        if "--debug" in arguments:
+            err.print_exception(show_locals=False)
+        show_error(
+            Unavailable(
+                f"The command ended with an error that nobody foresaw: {error!r}",
+                next_step="floeberg --debug … shows where; please report it",
+            )
+        )
+        return FOUND_SOMETHING
     return int(code or 0)

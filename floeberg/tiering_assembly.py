@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import structlog
 
@@ -16,6 +15,7 @@ from engine.table.verifier import Verifier
 from floeberg.room_settings import spark_settings, tiering_limits, topic_rules
 from floeberg.settings import Settings
 from floeberg.status_board import StatusBoard
+from floeberg.version import program_version
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
 from tiering.rewriter import InProcessRewriter, Rewriter
@@ -65,7 +65,7 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
         clock=clock,
         limits=limits,
     )
-    board = StatusBoard(version=version("floeberg"), clock=clock, limits=limits)
+    board = StatusBoard(version=program_version(), clock=clock, limits=limits)
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(_ClusterWatch(board, broker))
     return TieringAssembly(broker=broker, writer=writer, verifier=verifier, rewriter=rewriter, loop=loop, board=board)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated
 
 import httpx
@@ -16,6 +15,7 @@ from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
 from floeberg.settings import Settings
 from floeberg.topic_tables import TopicTables
+from floeberg.version import program_version
 from serving.status.daemon_status import DaemonStatus, PartitionStatus, Phase
 from serving.status.page import duration_text, size_text
 
@@ -73,7 +73,7 @@ def _from_tables(tables: TopicTables) -> DaemonStatus:
         for number, entry in sorted(table.ledger.items())
     )
     return DaemonStatus(
-        version=version("floeberg"), phase=Phase.STOPPED, started_ms=now_ms, now_ms=now_ms, partitions=partitions
+        version=program_version(), phase=Phase.STOPPED, started_ms=now_ms, now_ms=now_ms, partitions=partitions
     )
 
 

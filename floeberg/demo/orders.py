@@ -7,9 +7,10 @@ import time
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import crc32c
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Producer
 
 from engine.errors import Unavailable
 from floeberg.sample_orders import FIRST_ORDER_ID, sample_orders
@@ -18,7 +19,9 @@ TOPIC = "orders"
 PARTITIONS = 3
 TRICKLE_PER_SECOND = 200
 _FLUSH_TIMEOUT_SECONDS = 60.0
-_POLL_EVERY = 2_000
+_BATCH = 5_000
+_MOST_QUEUED = 200_000
+"""Messages in the producer's own queue; beyond it the burst waits for the broker."""
 
 PRODUCER_SETTINGS = {
     "compression.type": "zstd",
@@ -27,12 +30,17 @@ PRODUCER_SETTINGS = {
     "queue.buffering.max.messages": 500_000,
     # Without it a retry may change the order, and the demo checks the order.
     "enable.idempotence": True,
+    "log_level": 2,
 }
+
+
+_Message = tuple[bytes, bytes, int, int]
+"""Key, value, partition, timestamp in milliseconds."""
 
 
 def fingerprint(crc: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
     """CRC-32C of a partition's records so far, with one more."""
-    return int(crc32c.crc32c(value, crc32c.crc32c(key, crc32c.crc32c(timestamp_ms.to_bytes(8, "little"), crc))))
+    return int(crc32c.crc32c(b"%d %s %s" % (timestamp_ms, key, value), crc))
 
 
 class Fingerprints:
@@ -68,7 +76,7 @@ class OrderProducer:
 
     def __init__(self, bootstrap: str) -> None:
         self.sent = [Fingerprints() for _ in range(PARTITIONS)]
-        self._producer = Producer({"bootstrap.servers": bootstrap, **PRODUCER_SETTINGS}, logger=None)
+        self._producer = Producer({"bootstrap.servers": bootstrap, **PRODUCER_SETTINGS, "error_cb": self._note_failure})
         self._orders_made = 0
         self._failure: KafkaError | None = None
         self._stopping = threading.Event()
@@ -84,12 +92,11 @@ class OrderProducer:
         Raises ``Unavailable`` when the broker did not take one.
         """
         started, value_bytes = time.monotonic(), 0
-        for number, order in enumerate(sample_orders(count)):
-            value_bytes += len(order[1])
-            self._send(order)
-            if number % _POLL_EVERY == 0:
-                self._producer.poll(0)
-                on_progress(number)
+        orders = sample_orders(count)
+        while batch := [self._message(order) for order in islice(orders, _BATCH)]:
+            value_bytes += sum(len(message[1]) for message in batch)
+            self._send(batch)
+            on_progress(self._orders_made)
         self._flush()
         on_progress(count)
         return ProducedOrders(record_count=count, value_bytes=value_bytes, seconds=time.monotonic() - started)
@@ -116,34 +123,35 @@ class OrderProducer:
 
     def _run_trickle(self) -> None:
         for order in live_orders(self.next_order_id):
-            self._send(order)
-            self._producer.poll(0)
+            self._send([self._message(order)])
             if self._stopping.wait(1 / TRICKLE_PER_SECOND):
                 return
 
-    def _send(self, order: tuple[bytes, bytes, int]) -> None:
+    def _message(self, order: tuple[bytes, bytes, int]) -> _Message:
+        """The next message, already in its partition's fingerprint: a reader may have it as soon as it is sent."""
         key, value, timestamp_ms = order
         partition = self._orders_made % PARTITIONS
-        # Before it is sent: a reader may have the record before this thread goes on.
-        self.sent[partition].add(key, value, timestamp_ms)
-        while True:
-            try:
-                self._producer.produce(
-                    TOPIC, value, key, partition, on_delivery=self._note_failure, timestamp=timestamp_ms
-                )
-                break
-            except BufferError:
-                self._producer.poll(0.1)
         self._orders_made += 1
+        self.sent[partition].add(key, value, timestamp_ms)
+        return key, value, partition, timestamp_ms
 
-    def _note_failure(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._failure = error
+    def _send(self, messages: list[_Message]) -> None:
+        while len(self._producer) > _MOST_QUEUED:
+            self._producer.poll(0.05)
+        produce = self._producer.produce
+        # One by one: produce_batch takes no timestamps.
+        for key, value, partition, timestamp_ms in messages:
+            produce(TOPIC, value, key, partition, timestamp=timestamp_ms)
+        self._producer.poll(0)
+
+    def _note_failure(self, error: KafkaError) -> None:
+        # librdkafka mends most of what it tells of by itself; flush finds out about the rest.
+        self._failure = error
 
     def _flush(self) -> None:
         left = self._producer.flush(_FLUSH_TIMEOUT_SECONDS)
-        if left or self._failure is not None:
-            raise Unavailable(f"The broker did not take {left or 'some'} of the orders: {self._failure or 'no answer'}")
+        if left:
+            raise Unavailable(f"The broker did not take {left} of the orders: {self._failure or 'no answer'}")
 
 
 def live_orders(first_order_id: int) -> Iterator[tuple[bytes, bytes, int]]:

@@ -22,6 +22,7 @@ CONSUMER_SETTINGS = {
     "max.partition.fetch.bytes": 8 << 20,
     "fetch.max.bytes": 32 << 20,
     "queued.max.messages.kbytes": 65_536,
+    "log_level": 2,
 }
 
 
