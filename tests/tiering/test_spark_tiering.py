@@ -1,0 +1,151 @@
+"""Real Spark workers: the same answers as in process, a dead worker costs one task, a real broker end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from engine.broker import KafkaBroker
+from engine.clock import SystemClock
+from engine.errors import Unavailable
+from engine.offset_range import OffsetRange
+from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.table_writer import TableWriter
+from engine.table.verifier import Verifier
+from floeberg.jdk import java_command
+from floeberg.local_broker import LocalBroker
+from tests.tiering.broker_on_disk import BrokerOnDisk
+from tests.tiering.deadly_path import DeadlyPath
+from tests.tiering.test_rewrite import string_table
+from tiering.loop import TieringLoop
+from tiering.rewrite_task import RewriteFailed, RewriteTask, Rewritten
+from tiering.rewriter import InProcessRewriter, VerifyTask
+from tiering.spark_rewrite import SparkRewriter
+from tiering.spark_session import SparkSettings
+from tiering.topic_rule import TopicRule
+
+pytestmark = pytest.mark.spark
+
+SMALL_SEGMENTS = {"segment.bytes": str(1 << 20)}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkRewriter]:
+    java_command()
+    rewriter = SparkRewriter(SparkSettings(master="local[2]"))
+    rewriter.start()
+    yield rewriter
+    rewriter.close()
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> list[RewriteTask]:
+    """One task for each of four partitions, 100 text records each."""
+    broker = BrokerOnDisk(tmp_path)
+    made = []
+    for partition in broker.create_topic("orders", partitions=4):
+        broker.append_segment(partition, [f"value {number}".encode() for number in range(100)])
+        made.append(
+            RewriteTask(
+                table=string_table(tmp_path / "warehouse", partition),
+                partition=partition,
+                range=OffsetRange(start=0, end=100),
+                leader_epoch=0,
+                segment_path=broker.directory(partition) / f"{0:020d}.log",
+                closed=True,
+                aborted=(),
+                attempt="a1",
+            )
+        )
+    return made
+
+
+def test_workers_answer_what_this_process_would(spark: SparkRewriter, tasks: list[RewriteTask]) -> None:
+    outcomes = spark.rewrite(tasks)
+    here = InProcessRewriter().rewrite([replace(task, attempt="a2") for task in tasks])
+    for there, expected in zip(outcomes, here, strict=True):
+        assert isinstance(there, Rewritten)
+        assert isinstance(expected, Rewritten)
+        assert there.digest == expected.digest
+        assert there.file is not None
+        assert expected.file is not None
+        assert replace(there.file, path="") == replace(expected.file, path="")
+    files = [outcome.file for outcome in outcomes if isinstance(outcome, Rewritten)]
+    checks = [VerifyTask(table=task.table, file=file) for task, file in zip(tasks, files, strict=True) if file]
+    assert spark.verify(checks) == InProcessRewriter().verify(checks)
+
+
+def test_failing_task_comes_back_with_its_coordinates_and_leaves_the_others_alone(
+    spark: SparkRewriter, tasks: list[RewriteTask]
+) -> None:
+    tasks[1].segment_path.unlink()
+    outcomes = spark.rewrite(tasks)
+    assert [isinstance(outcome, Rewritten) for outcome in outcomes] == [True, False, True, True]
+    failed = outcomes[1]
+    assert isinstance(failed, RewriteFailed)
+    assert isinstance(failed.error, Unavailable)
+    assert (failed.error.topic, failed.error.partition) == ("orders", 1)
+
+
+def test_killed_worker_costs_its_own_task_only(spark: SparkRewriter, tasks: list[RewriteTask]) -> None:
+    tasks[2] = replace(tasks[2], segment_path=DeadlyPath(tasks[2].segment_path))
+    outcomes = spark.rewrite(tasks)
+    assert [isinstance(outcome, Rewritten) for outcome in outcomes] == [True, True, False, True]
+    assert isinstance(outcomes[2], RewriteFailed)
+    # The session is as good as before.
+    assert isinstance(spark.rewrite(tasks[:1])[0], Rewritten)
+
+
+@pytest.mark.broker
+def test_topic_of_a_real_broker_is_tiered_exactly_once_without_its_aborted_records(
+    spark: SparkRewriter, broker: LocalBroker, topic_name: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic_name, partitions=2, config=SMALL_SEGMENTS)
+    produced = produce_with_transactions(broker.bootstrap, topic_name)
+    catalog = open_catalog(embedded_catalog_properties(tmp_path / "data"))
+    clock = SystemClock()
+    loop = TieringLoop(
+        broker=KafkaBroker(bootstrap=broker.bootstrap),
+        log_dirs=broker.log_dirs,
+        writer=TableWriter(catalog, clock),
+        verifier=Verifier(),
+        rewriter=spark,
+        rules=[TopicRule(pattern=topic_name, value_format="string", freshness_ms=1)],
+        clock=clock,
+    )
+    reports = [loop.cycle() for _ in range(4)]
+    assert all(report.is_good for report in reports)
+    assert sum(len(ranges) for report in reports for ranges in report.committed.values()) > 2
+    (name,) = catalog.list_tables("kafka")
+    rows = catalog.load_table(name).scan(selected_fields=("kafka_partition", "kafka_offset", "value")).to_arrow()
+    stored: dict[int, list[str]] = {0: [], 1: []}
+    for row in rows.sort_by([("kafka_partition", "ascending"), ("kafka_offset", "ascending")]).to_pylist():
+        stored[row["kafka_partition"]].append(row["value"])
+    assert stored == produced
+
+
+def produce_with_transactions(bootstrap: str, topic: str) -> dict[int, list[str]]:
+    """Committed values by partition, in order: plain, committed and aborted ones mixed, over several segments."""
+    committed: dict[int, list[str]] = {0: [], 1: []}
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    for turn in range(12):
+        producer.begin_transaction()
+        is_kept = turn % 3 != 1
+        for number in range(400):
+            value = f"turn {turn} number {number} " + f"{number * 7919 + turn:09d}" * 100
+            producer.produce(topic, value=value.encode(), partition=number % 2)
+            if is_kept:
+                committed[number % 2].append(value)
+            if number % 100 == 0:
+                producer.poll(0)
+        if is_kept:
+            producer.commit_transaction(30)
+        else:
+            producer.flush(30)
+            producer.abort_transaction(30)
+    return committed
