@@ -53,6 +53,77 @@ def _varint(data, at):  # type: ignore[no-untyped-def]
     return np.int64(0), np.int64(BAD_VARINT)
 
 
+_FIELD_HEADER = types.UniTuple(types.int64, 3)(read_only(types.uint8), types.int64, types.int64)
+
+
+@njit(_FIELD_HEADER, nogil=True, cache=True)
+def _field_header(data, at, last_field):  # type: ignore[no-untyped-def]
+    """(kind, 0 at the struct's end; field id; position behind it); a position below 0 is an error."""
+    if at >= data.shape[0]:
+        return np.int64(0), np.int64(0), np.int64(TRUNCATED)
+    head = np.int64(data[at])
+    at += 1
+    if head == 0:
+        return np.int64(0), np.int64(0), np.int64(at)
+    field_id = last_field + (head >> 4)
+    if head >> 4 == 0:
+        raw, at = _varint(data, at)
+        field_id = (raw >> 1) ^ -(raw & 1)
+    if at >= 0 and (field_id < 0 or field_id > 32767):
+        at = np.int64(BAD_VARINT)
+    return np.int64(head & 15), np.int64(field_id), np.int64(at)
+
+
+_SCALAR = types.UniTuple(types.int64, 2)(read_only(types.uint8), types.int64, types.int64, types.boolean)
+
+
+@njit(_SCALAR, nogil=True, cache=True)
+def _scalar(data, at, kind, is_item):  # type: ignore[no-untyped-def]
+    """(value, position behind it) of anything that holds nothing else; a position below 0 is an error."""
+    left = data.shape[0] - at
+    if kind in (TRUE, FALSE):
+        # A field's boolean stands in its header, an item's in a byte of its own.
+        if not is_item:
+            return np.int64(1 if kind == TRUE else 0), np.int64(at)
+        if left < 1:
+            return np.int64(0), np.int64(TRUNCATED)
+        return np.int64(1 if data[at] == 1 else 0), np.int64(at + 1)
+    if kind == BYTE:
+        if left < 1:
+            return np.int64(0), np.int64(TRUNCATED)
+        return np.int64(np.int8(data[at])), np.int64(at + 1)
+    if kind in (I16, I32, I64):
+        raw, at = _varint(data, at)
+        return np.int64(np.uint64(raw) >> np.uint64(1)) ^ -(raw & 1), np.int64(at)
+    if kind == DOUBLE:
+        return np.int64(0), np.int64(at + 8 if left >= 8 else TRUNCATED)
+    if kind == BINARY:
+        length, at = _varint(data, at)
+        if at >= 0 and (length < 0 or length > data.shape[0] - at):
+            at = np.int64(TRUNCATED)
+        return np.int64(length), np.int64(at + length if at >= 0 else at)
+    return np.int64(0), np.int64(UNKNOWN_TYPE)
+
+
+_LIST_HEADER = types.UniTuple(types.int64, 3)(read_only(types.uint8), types.int64)
+
+
+@njit(_LIST_HEADER, nogil=True, cache=True)
+def _list_header(data, at):  # type: ignore[no-untyped-def]
+    """(count of items, their kind, position behind it); a position below 0 is an error."""
+    if at >= data.shape[0]:
+        return np.int64(0), np.int64(0), np.int64(TRUNCATED)
+    head = np.int64(data[at])
+    at += 1
+    items = head >> 4
+    if items == 15:
+        items, at = _varint(data, at)
+    # Every item takes at least one byte: a count beyond the bytes left is a lie that must not cost memory.
+    if at >= 0 and (items < 0 or items > data.shape[0] - at):
+        at = np.int64(TRUNCATED)
+    return np.int64(items), np.int64(head & 15), np.int64(at)
+
+
 _TOKENIZE = types.int64(
     read_only(types.uint8),
     types.int64,
@@ -73,124 +144,51 @@ def tokenize(data, at, field, kind, value, start, end, after):  # type: ignore[n
     ``value`` an integer's value, a boolean's 0 or 1, a binary's length, a list's count; ``start`` and ``end`` the bytes
     of the value without its field header (a boolean field has none); ``after`` the entry behind it and all it holds.
     """
-    size = data.shape[0]
-    capacity = field.shape[0]
+    if field.shape[0] == 0:
+        return np.int64(TAPE_FULL)
+    # What is open around the next value: the entry, the items left in it (-1 in a struct), and their kind.
     owner = np.zeros(DEEPEST_NESTING, np.int64)
     remaining = np.zeros(DEEPEST_NESTING, np.int64)
     item_kind = np.zeros(DEEPEST_NESTING, np.int64)
     last_field = np.zeros(DEEPEST_NESTING, np.int64)
-    if capacity == 0:
-        return np.int64(TAPE_FULL)
-    field[0] = ITEM
-    kind[0] = STRUCT
-    value[0] = 0
-    start[0] = at
-    count = np.int64(1)
-    owner[0] = 0
+    field[0], kind[0], value[0], start[0] = ITEM, STRUCT, 0, at
     remaining[0] = -1
+    count = np.int64(1)
     depth = 1
     while depth > 0:
         top = depth - 1
         field_id = np.int64(ITEM)
         if remaining[top] < 0:
-            if at >= size:
-                return np.int64(TRUNCATED)
-            head = np.int64(data[at])
-            at += 1
-            if head == 0:
-                end[owner[top]] = at
-                after[owner[top]] = count
-                depth -= 1
-                continue
-            this = head & 15
-            delta = head >> 4
-            if delta > 0:
-                field_id = last_field[top] + delta
-            else:
-                raw, at = _varint(data, at)
-                if at < 0:
-                    return at
-                field_id = (raw >> 1) ^ -(raw & 1)
-            if field_id < 0 or field_id > 32767:
-                return np.int64(BAD_VARINT)
+            this, field_id, at = _field_header(data, at, last_field[top])
             last_field[top] = field_id
+            closes = this == 0
         else:
-            if remaining[top] == 0:
-                end[owner[top]] = at
-                after[owner[top]] = count
-                depth -= 1
-                continue
-            remaining[top] -= 1
             this = item_kind[top]
-        if count >= capacity:
+            closes = remaining[top] == 0
+            remaining[top] -= 1
+        if at < 0:
+            return at
+        if closes:
+            end[owner[top]], after[owner[top]] = at, count
+            depth -= 1
+            continue
+        if count >= field.shape[0]:
             return np.int64(TAPE_FULL)
         entry = count
         count += 1
-        field[entry] = field_id
-        kind[entry] = this
-        value[entry] = 0
-        start[entry] = at
-        if this in (TRUE, FALSE):
-            if field_id == ITEM:
-                if at >= size:
-                    return np.int64(TRUNCATED)
-                value[entry] = 1 if data[at] == 1 else 0
-                at += 1
-            else:
-                value[entry] = 1 if this == TRUE else 0
-        elif this == BYTE:
-            if at >= size:
-                return np.int64(TRUNCATED)
-            value[entry] = np.int64(np.int8(data[at]))
-            at += 1
-        elif this in (I16, I32, I64):
-            raw, at = _varint(data, at)
-            if at < 0:
-                return at
-            value[entry] = np.int64(np.uint64(raw) >> np.uint64(1)) ^ -(raw & 1)
-        elif this == DOUBLE:
-            if size - at < 8:
-                return np.int64(TRUNCATED)
-            at += 8
-        elif this == BINARY:
-            length, at = _varint(data, at)
-            if at < 0:
-                return at
-            if length < 0 or length > size - at:
-                return np.int64(TRUNCATED)
-            value[entry] = length
-            at += length
-        elif this in (LIST, SET):
-            if at >= size:
-                return np.int64(TRUNCATED)
-            head = np.int64(data[at])
-            at += 1
-            items = head >> 4
-            if items == 15:
-                items, at = _varint(data, at)
-                if at < 0:
-                    return at
-            # Every item takes at least one byte: a count beyond the bytes left is a lie that must not cost memory.
-            if items < 0 or items > size - at:
-                return np.int64(TRUNCATED)
+        field[entry], kind[entry], value[entry], start[entry] = field_id, this, 0, at
+        if this in (LIST, SET, STRUCT):
             if depth >= DEEPEST_NESTING:
                 return np.int64(TOO_DEEP)
-            value[entry] = items
-            owner[depth] = entry
-            remaining[depth] = items
-            item_kind[depth] = head & 15
+            owner[depth], remaining[depth], last_field[depth] = entry, -1, 0
+            if this != STRUCT:
+                value[entry], item_kind[depth], at = _list_header(data, at)
+                remaining[depth] = value[entry]
             depth += 1
-            continue
-        elif this == STRUCT:
-            if depth >= DEEPEST_NESTING:
-                return np.int64(TOO_DEEP)
-            owner[depth] = entry
-            remaining[depth] = -1
-            last_field[depth] = 0
-            depth += 1
-            continue
         else:
-            return np.int64(UNKNOWN_TYPE)
-        end[entry] = at
-        after[entry] = count
+            value[entry], at = _scalar(data, at, this, field_id == ITEM)
+            if at >= 0:
+                end[entry], after[entry] = at, count
+        if at < 0:
+            return at
     return count
