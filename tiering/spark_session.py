@@ -56,7 +56,6 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
         "spark.task.maxFailures": str(MAX_TASK_TRIES),
         "spark.cleaner.periodicGC.interval": "10min",
         "spark.sql.adaptive.enabled": "false",
