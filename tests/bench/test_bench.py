@@ -1,0 +1,73 @@
+"""The benchmarks run, at a size that says nothing about speed, and write every key that they promise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.machine import Machine
+from bench.measurement import Measurement, ratio
+from bench.plan import Scale, run
+from bench.report import text_table, write_json, write_page
+
+PROMISED_WITHOUT_THE_NATIVE_STAGE = {
+    "tiering.mib_per_cpu_second",
+    "tiering.share_of_parquet_write",
+    "replay.mb_per_second_core",
+    "fetch.cold_mib_read",
+    "fetch.cold_cpu_ms",
+    "warehouse.share_of_zstd_log",
+    "cycle.idle_ms",
+    "cycle.commit_ms",
+}
+TINY = Scale(order_count=40_000, segment_bytes=1 << 20, repetitions=1, fetches=2)
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_bench_at_a_tiny_size_measures_every_promised_key(tmp_path: Path) -> None:
+    said: list[str] = []
+    measurements = run(tmp_path / "work", TINY, only={"stages", "tiering"}, say=said.append)
+    found = {measurement.key: measurement for measurement in measurements}
+    assert found.keys() >= PROMISED_WITHOUT_THE_NATIVE_STAGE
+    assert all(sample > 0 for measurement in measurements for sample in measurement.samples)
+    assert said
+
+
+def measurement(key: str, *samples: float, higher_is_better: bool = True) -> Measurement:
+    return Measurement(key=key, title=key, unit="MiB", samples=samples, higher_is_better=higher_is_better, goal="≥ 1")
+
+
+def test_best_follows_the_direction_and_middle_is_the_median() -> None:
+    assert measurement("a", 1.0, 5.0, 2.0).best == 5.0
+    assert measurement("a", 1.0, 5.0, 2.0, higher_is_better=False).best == 1.0
+    assert measurement("a", 1.0, 5.0, 2.0).middle == 2.0
+
+
+def test_ratio_is_of_the_medians() -> None:
+    found = ratio("r", "r", measurement("a", 2.0, 8.0, 4.0), measurement("b", 2.0), higher_is_better=True, goal=None)
+    assert found.samples == (2.0,)
+
+
+def test_figures_of_an_earlier_run_stay_beside_those_of_this_one(tmp_path: Path) -> None:
+    path = tmp_path / "build" / "bench.json"
+    write_json(path, [measurement("a", 1.0), measurement("b", 2.0)])
+    write_json(path, [measurement("b", 3.0)])
+    assert json.loads(path.read_text()) == {"a": 1.0, "b": 3.0}
+
+
+def test_page_has_a_row_for_each_figure_with_the_machine_and_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "BENCHMARKS.md"
+    write_page(path, [measurement("a.b", 12.34)], machine=Machine.this(), commit="abc", command="make bench")
+    page = path.read_text()
+    assert "| a.b | 12.3 | 12.3 | MiB | ≥ 1 | `a.b` |" in page
+    assert "`make bench`, at abc" in page
+    assert str(Machine.this().core_count) in page
+
+
+def test_terminal_table_is_aligned() -> None:
+    lines = text_table([measurement("short", 1.0), measurement("a much longer title", 1000.0)]).splitlines()
+    assert len({line.index("MiB") for line in lines[1:]}) == 1
