@@ -73,6 +73,7 @@ class TieringLoop:
         self._listeners: list[Callable[[CycleReport], None]] = []
         self._wake = threading.Event()
         self._report: CycleReport | None = None
+        self._known_problems: frozenset[str] = frozenset()
 
     @property
     def report(self) -> CycleReport | None:
@@ -110,10 +111,13 @@ class TieringLoop:
         try:
             report = self._cycle(started_ms, began_ms)
         except FloebergError as error:
-            _log.warning("cycle_failed", error=str(error))
             whole_ms = self._clock.monotonic_ms() - began_ms
             report = CycleReport(started_ms=started_ms, durations_ms={"whole": whole_ms}, problems=(error,))
         self._report = report
+        problems = frozenset(map(str, report.problems))
+        for problem in sorted(problems - self._known_problems):
+            _log.warning("problem", error=problem)
+        self._known_problems = problems
         for listener in self._listeners:
             listener(report)
         return report

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from engine.errors import Unavailable
 from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask
 from tiering.rewriter import VerifyOutcome, VerifyTask, rewrite_guarded, verify_guarded
-from tiering.spark_session import SparkSettings, start_session
+from tiering.spark_session import SparkSettings, abandon_context, is_alive, start_context
 
 _NEXT_STEP = "it is tried again in the next cycle; look at [spark] and at the memory of the machine if it stays."
 
@@ -25,16 +25,16 @@ _Answer = TypeVar("_Answer")
 
 
 class SparkRewriter:
-    """The Rewriter over a SparkSession, which is started with the first task and kept."""
+    """The Rewriter over a SparkContext, which is started with the first task, kept, and replaced when it dies."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
-        self._session: Any = None
+        self._context: Any = None
 
     def start(self) -> None:
         """Start Spark now rather than with the first task. Raises Unavailable when it does not start."""
-        if self._session is None:
-            self._session = start_session(self._settings)
+        if self._context is None:
+            self._context = start_context(self._settings)
 
     def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
         def failed(error: Unavailable) -> RewriteOutcome:
@@ -49,9 +49,9 @@ class SparkRewriter:
         return self._run(verify_guarded, tasks, failed)
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.stop()
-            self._session = None
+        if self._context is not None:
+            self._context.stop()
+            self._context = None
 
     def _run(
         self, work: Callable[[_Item], _Answer], items: Sequence[_Item], failed: Callable[[Unavailable], _Answer]
@@ -59,8 +59,8 @@ class SparkRewriter:
         """All items as one job; when it fails, each as a job of its own, so that only the culprit has no answer."""
         if not items:
             return []
-        self.start()
         try:
+            self.start()
             return self._run_job(work, items)
         except Unavailable as error:
             if len(items) == 1:
@@ -72,9 +72,12 @@ class SparkRewriter:
         # Tables' facts are shared by many tasks: pickled together they travel once.
         worker = partial(_answer_tasks, work, pickle.dumps(list(items), protocol=pickle.HIGHEST_PROTOCOL))
         try:
-            tasks = self._session.sparkContext.parallelize(range(len(items)), len(items))
+            tasks = self._context.parallelize(range(len(items)), len(items))
             answers = dict(tasks.mapPartitions(worker).collect())
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, OSError) as error:
+            if not is_alive(self._context):
+                abandon_context(self._context)
+                self._context = None
             raise Unavailable(f"a Spark job failed: {_reason(error)}", next_step=_NEXT_STEP) from error
         return [pickle.loads(answers[index]) for index in range(len(items))]
 

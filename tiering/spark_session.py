@@ -1,4 +1,4 @@
-"""The Spark session of the daemon: small, quiet, and able to import what this program is made of."""
+"""The Spark context of the daemon: small, quiet, and able to import what this program is made of."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import structlog
 from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from engine.errors import Unavailable
 
 _ROOT = Path(__file__).resolve().parent.parent
+_log = structlog.get_logger(__name__)
 _LOG_SETTINGS = Path(__file__).with_name("spark_log4j2.properties")
 
 MAX_TASK_TRIES = 2
@@ -58,16 +60,9 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.task.maxFailures": str(MAX_TASK_TRIES),
         "spark.cleaner.periodicGC.interval": "10min",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.ui.retainedExecutions": "1",
         "spark.ui.retainedJobs": "1",
         "spark.ui.retainedStages": "1",
         "spark.ui.retainedTasks": "64",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(Path(os.environ.get("TMPDIR", "/tmp")) / "floeberg-spark-warehouse"),
-        "spark.sql.catalogImplementation": "in-memory",
         "spark.python.daemon.module": "tiering.spark_worker_daemon",
         "spark.python.worker.reuse": "true",
         "spark.python.worker.faulthandler.enabled": "true",
@@ -82,23 +77,41 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
     return {**conf, **settings.conf}
 
 
-def start_session(settings: SparkSettings) -> Any:
-    """The process's SparkSession. Raises Unavailable with the next step when Spark does not start."""
+def start_context(settings: SparkSettings) -> Any:
+    """The process's SparkContext. Raises Unavailable with the next step when Spark does not start."""
     environment = os.environ
     environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if settings.java_home is not None:
         environment["JAVA_HOME"] = str(settings.java_home)
-    builder = SparkSession.builder
-    for name, value in spark_conf(settings).items():
-        builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        return SparkContext.getOrCreate(SparkConf(loadDefaults=False).setAll(list(spark_conf(settings).items())))
     except (PySparkException, Py4JError, OSError) as error:
         raise Unavailable(
             f"Spark does not start: {error}",
             next_step="check that a JDK 17 or newer is installed and that [spark] names a master it can reach.",
         ) from error
+
+
+def is_alive(context: Any) -> bool:
+    """False when the JVM is gone or has stopped the context (out of memory, killed)."""
+    try:
+        return not context._jsc.sc().isStopped()
+    except (Py4JError, OSError, AttributeError):
+        return False
+
+
+def abandon_context(context: Any) -> None:
+    """Let go of a context whose JVM is gone, so that a new one can be started; pyspark itself keeps the dead one."""
+    try:
+        context.stop()
+    except (Py4JError, OSError, AttributeError) as error:
+        _log.info("spark_was_gone", error=str(error))
+    gateway = SparkContext._gateway
+    with SparkContext._lock:
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    if gateway is not None:
+        gateway.shutdown()
 
 
 def _with_task_tries(master: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -96,8 +97,17 @@ def test_killed_worker_costs_its_own_task_only(spark: SparkRewriter, tasks: list
     outcomes = spark.rewrite(tasks)
     assert [isinstance(outcome, Rewritten) for outcome in outcomes] == [True, True, False, True]
     assert isinstance(outcomes[2], RewriteFailed)
-    # The session is as good as before.
+    # Spark is as good as before.
     assert isinstance(spark.rewrite(tasks[:1])[0], Rewritten)
+
+
+def test_spark_that_was_killed_is_started_again(spark: SparkRewriter, tasks: list[RewriteTask]) -> None:
+    spark.rewrite(tasks[:1])
+    for child in psutil.Process().children():
+        if "org.apache.spark.deploy.SparkSubmit" in child.cmdline():
+            child.kill()
+            child.wait(20)
+    assert all(isinstance(outcome, Rewritten) for outcome in spark.rewrite(tasks))
 
 
 @pytest.mark.broker
