@@ -13,11 +13,12 @@ from engine.errors import FloebergError, Unavailable
 from engine.log_reader import LogReader
 from engine.table.catalog import open_catalog
 from engine.table.file_index import FileIndex
+from floeberg.catalog_settings import catalog_properties
 from floeberg.data_dir_lock import DataDirLock
 from floeberg.door_token import log_door_token
 from floeberg.http_server import HttpServer
 from floeberg.settings import Settings
-from floeberg.tiering_assembly import TieringAssembly, assemble_tiering, catalog_properties
+from floeberg.tiering_assembly import TieringAssembly, assemble_tiering
 from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -14,9 +12,10 @@ from pyiceberg.catalog import Catalog
 
 from engine.broker import Broker
 from engine.clock import Clock
-from engine.errors import FloebergError, Invalid, Unavailable
+from engine.errors import Invalid, Unavailable
 from engine.kafka_log.log_directory import scan_log_directories
 from engine.table import catalog as catalogs
+from floeberg.check_result import CheckResult, good, guarded, note
 from floeberg.jdk import java_command, java_version
 from floeberg.plugin_jar import PLUGIN_CLASS
 from floeberg.settings import Settings
@@ -34,41 +33,6 @@ _KERNEL_MODULES = (
     "engine.table.verifier",
 )
 """Importing them compiles every kernel, or loads it from numba's cache."""
-
-
-class Verdict(StrEnum):
-    GOOD = "good"
-    NOTE = "note"
-    """Not wrong, but something a person should know."""
-    WRONG = "wrong"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
-    """What one check found."""
-
-    name: str
-    verdict: Verdict
-    message: str
-    next_step: str | None = None
-
-
-def good(name: str, message: str) -> CheckResult:
-    return CheckResult(name=name, verdict=Verdict.GOOD, message=message)
-
-
-def note(name: str, message: str, next_step: str | None = None) -> CheckResult:
-    return CheckResult(name=name, verdict=Verdict.NOTE, message=message, next_step=next_step)
-
-
-def guarded(name: str, check: Callable[[], CheckResult]) -> CheckResult:
-    """The check's result; an error of ours becomes a wrong one."""
-    try:
-        return check()
-    except FloebergError as error:
-        where = f" ({error.where})" if error.where else ""
-        message = f"{error.problem}{where}"
-        return CheckResult(name=name, verdict=Verdict.WRONG, message=message, next_step=error.next_step)
 
 
 def check_java() -> CheckResult:

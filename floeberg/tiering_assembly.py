@@ -9,9 +9,10 @@ import structlog
 from engine.broker import KafkaBroker
 from engine.clock import Clock
 from engine.errors import Unavailable
-from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.catalog import open_catalog
 from engine.table.table_writer import TableWriter
 from engine.table.verifier import Verifier
+from floeberg.catalog_settings import catalog_properties
 from floeberg.room_settings import spark_settings, tiering_limits, topic_rules
 from floeberg.settings import Settings
 from floeberg.status_board import StatusBoard
@@ -38,11 +39,6 @@ class TieringAssembly:
         """End Spark, if it was started, and the connections to the broker."""
         self.rewriter.close()
         self.broker.close()
-
-
-def catalog_properties(settings: Settings) -> dict[str, str]:
-    """The settings' own catalog, or the embedded one below ``data_dir``."""
-    return settings.catalog.properties or embedded_catalog_properties(settings.data_dir)
 
 
 def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = False) -> TieringAssembly:

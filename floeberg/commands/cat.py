@@ -7,20 +7,21 @@ import datetime
 import json
 from collections.abc import Iterator
 from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.errors import Invalid
-from engine.formats.value_codec import ValueCodec, open_codec
-from engine.log_reader import LogReader
 from engine.offset_range import OffsetRange
-from engine.records import Records
-from engine.table.file_index import FileIndex
-from engine.table.topic_table import TopicTable
 from floeberg.commands.context import CommandContext
-from floeberg.commands.sql import plain
 from floeberg.console import print_line
+from floeberg.plain_value import plain
+
+if TYPE_CHECKING:
+    from engine.formats.value_codec import ValueCodec
+    from engine.log_reader import LogReader
+    from engine.records import Records
+    from engine.table.topic_table import TopicTable
 
 _ROWS_AT_ONCE = 1024
 """Rows turned into Python objects at a time: little memory, and the first line comes soon."""
@@ -38,6 +39,9 @@ def cat(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Print the records of a topic from the table: what a consumer would read, decoded."""
+    from engine.log_reader import LogReader
+    from engine.table.file_index import FileIndex
+
     command = CommandContext.of(context)
     table = command.tables.named(topic)
     reader = LogReader(file_index=FileIndex())
@@ -69,6 +73,8 @@ def _ranges(
 def _lines(
     table: TopicTable, reader: LogReader, ranges: Iterator[tuple[int, OffsetRange]], *, as_json: bool
 ) -> Iterator[str]:
+    from engine.formats.value_codec import open_codec
+
     codec = open_codec(table.codec, table.value_fields)
     for partition, offsets in ranges:
         for block in reader.records(table, partition, offsets):

@@ -9,14 +9,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from engine.broker import KafkaBroker
 from engine.clock import SystemClock
 from engine.errors import FloebergError
-from floeberg import setup_checks as checks
+from floeberg.check_result import CheckResult, Verdict, good, guarded
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
-from floeberg.room_settings import spark_settings
-from floeberg.setup_checks import CheckResult, Verdict, guarded
 
 _MARKS = {
     Verdict.GOOD: "[green]ok[/green]   ",
@@ -46,9 +43,12 @@ def check(
 
 
 def _results(command: CommandContext, *, with_spark: bool) -> Iterator[CheckResult]:
+    from engine.broker import KafkaBroker
+    from floeberg import setup_checks as checks
+
     clock = SystemClock()
     settings = command.settings
-    yield checks.good("settings", str(command.settings_file or "from the environment"))
+    yield good("settings", str(command.settings_file or "from the environment"))
     yield guarded("java", checks.check_java)
     yield guarded("kernels", lambda: checks.warm_up_kernels(clock))
     cluster_id: str | None = None
@@ -73,6 +73,7 @@ def _results(command: CommandContext, *, with_spark: bool) -> Iterator[CheckResu
 
 
 def _check_spark(command: CommandContext, clock: SystemClock) -> CheckResult:
+    from floeberg.room_settings import spark_settings
     from tiering.spark_rewrite import SparkRewriter
 
     started_ms = clock.monotonic_ms()
@@ -82,7 +83,7 @@ def _check_spark(command: CommandContext, clock: SystemClock) -> CheckResult:
     finally:
         rewriter.close()
     seconds = (clock.monotonic_ms() - started_ms) / 1000
-    return checks.good("spark", f"{command.settings.spark.master} started in {seconds:.1f} s")
+    return good("spark", f"{command.settings.spark.master} started in {seconds:.1f} s")
 
 
 def _show(result: CheckResult) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
-from pyiceberg.catalog import Catalog
 
-from engine.table.catalog import open_catalog
 from floeberg.settings import Settings
 from floeberg.settings_file import find_settings_file, load_settings
-from floeberg.tiering_assembly import catalog_properties
-from floeberg.topic_tables import TopicTables
+
+if TYPE_CHECKING:
+    # Together they take a second to import, and not every command needs them.
+    from pyiceberg.catalog import Catalog
+
+    from floeberg.topic_tables import TopicTables
 
 GOOD, FOUND_SOMETHING, WRONG_USAGE = 0, 1, 2
 """Exit codes: all is well; the report says what is not; the command or the settings were wrong."""
@@ -45,10 +48,15 @@ class CommandContext:
     @cached_property
     def catalog(self) -> Catalog:
         """Raises ``Invalid``, ``Unavailable``."""
+        from engine.table.catalog import open_catalog
+        from floeberg.catalog_settings import catalog_properties
+
         return open_catalog(catalog_properties(self.settings))
 
     @cached_property
     def tables(self) -> TopicTables:
+        from floeberg.topic_tables import TopicTables
+
         return TopicTables(self.catalog, self.settings.namespace)
 
 

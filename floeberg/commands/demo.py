@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from floeberg.console import out
-from floeberg.demo.story import ORDER_COUNT, DemoOptions, run_demo
+from floeberg.demo.options import ORDER_COUNT, DemoOptions
 
 
 def demo(
@@ -20,6 +20,8 @@ def demo(
     spark_sql: Annotated[bool, typer.Option(help="Also query with Spark (some 15 s).")] = True,
 ) -> None:
     """Start a broker, produce a million orders, tier them, read them back by offset and by SQL, prove it."""
+    from floeberg.demo.story import run_demo
+
     # SIGTERM, as a CI job gets it, ends the demo as Ctrl-C does: with everything it started.
     signal.signal(signal.SIGTERM, _interrupt)
     run_demo(DemoOptions(keep=keep, order_count=records, directory=directory, with_spark_sql=spark_sql), out)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from engine.fsck import FsckProgress, fsck_table
-from engine.fsck_report import FsckReport
-from engine.table.topic_table import TopicTable
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import err, out, print_json
 from serving.status.page import size_text
+
+if TYPE_CHECKING:
+    from engine.fsck import FsckProgress
+    from engine.fsck_report import FsckReport
+    from engine.table.topic_table import TopicTable
 
 
 def fsck(
@@ -40,7 +43,9 @@ def fsck(
         exit_with(FOUND_SOMETHING)
 
 
-def _check(table: TopicTable, log_dirs: tuple[object, ...]) -> FsckReport:
+def _check(table: TopicTable, log_dirs: tuple[Path, ...]) -> FsckReport:
+    from engine.fsck import fsck_table
+
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         task = progress.add_task(f"fsck {escape(table.topic)}", total=None)
@@ -48,7 +53,7 @@ def _check(table: TopicTable, log_dirs: tuple[object, ...]) -> FsckReport:
         def show(done: FsckProgress) -> None:
             progress.update(task, completed=done.done_bytes, total=done.total_bytes)
 
-        return fsck_table(table, log_dirs=log_dirs, parallelism=os.cpu_count() or 1, on_progress=show)  # type: ignore[arg-type]
+        return fsck_table(table, log_dirs=log_dirs, parallelism=os.cpu_count() or 1, on_progress=show)
 
 
 def show_report(report: FsckReport) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import datetime
-import uuid
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Annotated, Any
 
-import httpx
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -18,8 +14,7 @@ from rich.table import Table
 from engine.errors import Invalid
 from floeberg.commands.context import CommandContext
 from floeberg.console import out, print_json
-from floeberg.duckdb_session import DuckdbSession
-from floeberg.http_server import HttpServer
+from floeberg.plain_value import plain
 from floeberg.settings import Listen, Settings
 
 ENGINES = ("duckdb", "spark")
@@ -52,6 +47,8 @@ def run_query(
 
         with SparkSession(url, token=token, namespace=namespace) as spark:
             return spark.query(query)
+    from floeberg.duckdb_session import DuckdbSession
+
     with DuckdbSession(url, token=token, namespace=namespace) as duckdb:
         return duckdb.query(query)
 
@@ -64,6 +61,7 @@ def table_door(command: CommandContext) -> Iterator[tuple[str, str | None]]:
     if _answers(settings, token):
         yield settings.table_door.listen.url, token
         return
+    from floeberg.http_server import HttpServer
     from serving.tables.catalog_view import CatalogView
     from serving.tables.door import table_door_routes
 
@@ -73,6 +71,8 @@ def table_door(command: CommandContext) -> Iterator[tuple[str, str | None]]:
 
 
 def _answers(settings: Settings, token: str | None) -> bool:
+    import httpx
+
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with contextlib.suppress(httpx.HTTPError):
         return httpx.get(f"{settings.table_door.listen.url}/v1/config", headers=headers, timeout=2.0).is_success
@@ -98,18 +98,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.2f}" if isinstance(value, float) else str(plain(value))
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it: bytes in base64, dates and times in ISO 8601, decimals and UUIDs as text."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, (bytes, bytearray)):
-        return base64.b64encode(value).decode()
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, (Decimal, uuid.UUID, datetime.timedelta)):
-        return str(value)
-    return value

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import httpx
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -14,10 +13,12 @@ from engine.errors import Unavailable
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
 from floeberg.settings import Settings
-from floeberg.topic_tables import TopicTables
 from floeberg.version import program_version
 from serving.status.daemon_status import DaemonStatus, PartitionStatus, Phase
 from serving.status.page import duration_text, size_text
+
+if TYPE_CHECKING:
+    from floeberg.topic_tables import TopicTables
 
 _ANSWER_TIMEOUT_SECONDS = 10.0
 
@@ -42,6 +43,8 @@ def ask_daemon(settings: Settings) -> DaemonStatus | None:
 
     Raises ``Unavailable`` when something listens there that gives no status.
     """
+    import httpx
+
     url = f"{settings.table_door.listen.url}/status"
     try:
         answer = httpx.get(url, timeout=_ANSWER_TIMEOUT_SECONDS)

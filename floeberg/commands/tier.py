@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,7 +16,9 @@ from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
 from floeberg.data_dir_lock import DataDirLock
 from floeberg.log_output import configure_logging
-from tiering.cycle_report import CycleReport
+
+if TYPE_CHECKING:
+    from tiering.cycle_report import CycleReport
 
 
 @dataclass(slots=True, kw_only=True)

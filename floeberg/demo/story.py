@@ -6,7 +6,6 @@ import json
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from rich.padding import Padding
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from floeberg.commands.sql import result_table, run_query
+from floeberg.demo.options import ORDER_COUNT, DemoOptions
 from floeberg.demo.orders import PARTITIONS, TOPIC, OrderProducer, ProducedOrders
 from floeberg.demo.playground import SEGMENT_BYTES, Playground
 from floeberg.demo.read_back import ReadBack, read_everything
@@ -25,7 +25,6 @@ from floeberg.jdk import java_command
 from floeberg.maven_jars import ICEBERG_SPARK, KAFKA_BROKER, resolve_jars
 from serving.status.page import size_text
 
-ORDER_COUNT = 1_000_000
 _TIERING_TIMEOUT_SECONDS = 180.0
 _LOOK_EVERY_SECONDS = 0.25
 
@@ -37,16 +36,6 @@ _SPARK_QUERY = f"""
 SELECT shipping.country AS country, count(*) AS orders, sum(amount) AS revenue
 FROM {TOPIC} GROUP BY 1 ORDER BY revenue DESC LIMIT 5
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoOptions:
-    """``directory`` None: a temporary one, removed at the end unless the demo is kept or fails."""
-
-    keep: bool = False
-    order_count: int = ORDER_COUNT
-    directory: Path | None = None
-    with_spark_sql: bool = True
 
 
 def run_demo(options: DemoOptions, console: Console) -> None:
