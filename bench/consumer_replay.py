@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, TopicPartition
 
-from bench.cpu import GIB, tree_cpu_seconds
+from bench.cpu import GIB, own_cpu_seconds
 from bench.measurement import Measurement, ratio
 from bench.native_stage import HISTORY_TOPIC, NativeStage
 
@@ -21,7 +21,7 @@ _SILENCE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRun:
-    """One consumer from offset 0 to ``ends``. CPU of consumer, broker and daemon together."""
+    """One consumer from offset 0 to ``ends``. CPU of consumer, broker and daemon together, its idle Spark left out."""
 
     record_bytes: int
     wall_seconds: float
@@ -42,7 +42,7 @@ def consume(stage: NativeStage, topic: str, ends: Mapping[int, int]) -> Consumer
     broker_pid = stage.broker.pid
     assert broker_pid is not None, "the broker runs"
     others = (broker_pid, stage.daemon_pid)
-    cpu_before = time.process_time() + sum(map(tree_cpu_seconds, others))
+    cpu_before = time.process_time() + sum(map(own_cpu_seconds, others))
     wall_before = time.perf_counter()
     consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
     expected = dict.fromkeys(ends, 0)
@@ -61,7 +61,7 @@ def consume(stage: NativeStage, topic: str, ends: Mapping[int, int]) -> Consumer
             missing -= 1
             total += len(message.key()) + len(message.value())
     wall_seconds = time.perf_counter() - wall_before
-    cpu_seconds = time.process_time() + sum(map(tree_cpu_seconds, others)) - cpu_before
+    cpu_seconds = time.process_time() + sum(map(own_cpu_seconds, others)) - cpu_before
     consumer.close()
     return ConsumerRun(record_bytes=total, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds)
 

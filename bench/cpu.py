@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
@@ -13,23 +13,22 @@ GIB = 2**30
 MIB = 2**20
 
 
-def tree_cpu_seconds(pid: int | None = None) -> float:
-    """User and system time of process ``pid`` (default: this one) and all its descendants so far, in seconds.
+def own_cpu_seconds(pid: int) -> float:
+    """User and system time of one process with all its threads, without its children, in seconds."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
-    Children that ended count through the parent that waited for them (``cutime`` and ``cstime`` of proc(5)), so a
-    difference of two readings misses nothing. Resolution: one clock tick, 10 ms.
-    """
-    root = psutil.Process(pid)
-    total = 0.0
+
+def _tree_times(root: psutil.Process) -> dict[int, float]:
+    """CPU-seconds of each process of a tree, to a clock tick (10 ms), children it waited for included (proc(5))."""
+    found: dict[int, float] = {}
     for process in (root, *root.children(recursive=True)):
         try:
             times = process.cpu_times()
         except psutil.NoSuchProcess:
-            # It ended between listing and reading; its parent's reading, taken later than its end, may already
-            # hold it. A benchmark reads while nothing starts or ends.
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
+            continue  # it ended since it was listed; ``measured`` notices when it was counted before
+        found[process.pid] = times.user + times.system + times.children_user + times.children_system
+    return found
 
 
 def tree_resident_bytes(pid: int) -> int:
@@ -53,11 +52,24 @@ class Spent:
 
 @contextmanager
 def measured(pid: int | None = None) -> Iterator[Spent]:
-    """Measure the body: the tree of ``pid``, or with None this process and all its threads (to the microsecond)."""
+    """Measure the body: the tree of ``pid``, or with None this process and all its threads (to the microsecond).
+
+    A process of the tree that ends during the body makes an assertion fail: whether its time reached its parent
+    depends on who waited for it, and a figure that may be too good is none.
+    """
     spent = Spent()
-    read: Callable[[], float] = time.process_time if pid is None else lambda: tree_cpu_seconds(pid)
     gc.collect()
-    cpu_before, wall_before = read(), time.perf_counter()
+    if pid is None:
+        cpu_before, wall_before = time.process_time(), time.perf_counter()
+        yield spent
+        spent.cpu_seconds = time.process_time() - cpu_before
+        spent.wall_seconds = time.perf_counter() - wall_before
+        return
+    root = psutil.Process(pid)
+    before, wall_before = _tree_times(root), time.perf_counter()
     yield spent
-    spent.cpu_seconds = read() - cpu_before
+    after = _tree_times(root)
     spent.wall_seconds = time.perf_counter() - wall_before
+    ended = before.keys() - after.keys()
+    assert not ended, f"processes {sorted(ended)} ended while they were measured"
+    spent.cpu_seconds = sum(after.values()) - sum(before.values())
