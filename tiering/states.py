@@ -13,7 +13,7 @@ from engine.table.table_writer import TableWriter
 from engine.topic_partition import TopicIdPartition
 from tiering.broker_watch import BrokerWatch
 from tiering.cycle_report import PartitionReport
-from tiering.observation import ClosedSegment, PartitionLog, PartitionState, partitions_worth_asking
+from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
 from tiering.partition_record import PartitionRecord
 from tiering.planner import PlannedLink, plan_spool
 from tiering.range_work import aborted_transactions
@@ -108,7 +108,7 @@ class StateObserver:
             worth_asking=partitions_worth_asking(observed.states),
             led_here=lambda view: view.leader_id in seen.node_ids,
         )
-        return self.again(replace(observed, views=views), stopped)
+        return observed if views is leaders else self.again(replace(observed, views=views), stopped)
 
     def again(self, observed: Observed, stopped: Mapping[TopicIdPartition, str]) -> Observed:
         """The same observation with states made of what tables, spool and views say now."""
@@ -163,7 +163,8 @@ class StateObserver:
         end = None if entry is None else entry.end
         since_ms = self._broker.untiered_since_ms(who, end or 0)
         segments = () if state.log is None else state.log.segments
-        tiered = sum(closed.size_bytes for closed in _closed(state) if end is not None and closed.range.end <= end)
+        closed = () if end is None or state.log is None else state.log.closed()
+        tiered_bytes = sum(segment.size_bytes for segment in closed if segment.range.end <= (end or 0))
         local_bytes = sum(segment.size_bytes for segment in segments)
         return PartitionReport(
             partition=who,
@@ -176,7 +177,7 @@ class StateObserver:
             high_watermark=None if view is None else view.high_watermark,
             log_start=None if view is None else view.log_start_offset,
             lag_ms=0 if since_ms is None else max(0, self._clock.now_ms() - since_ms),
-            lag_bytes=local_bytes - tiered,
+            lag_bytes=local_bytes - tiered_bytes,
             local_log_bytes=local_bytes,
             spool_bytes=sum(spooled.size_bytes for spooled in state.spooled),
             at_risk_bytes=record.at_risk_bytes,
@@ -267,7 +268,3 @@ class StateObserver:
             log = logs.get(who)
             present = set() if log is None else {segment.range for segment in log.closed()}
             self._spool.unlink([spooled for spooled in self._spool.held(who) if spooled.range in present])
-
-
-def _closed(state: PartitionState) -> tuple[ClosedSegment, ...]:
-    return () if state.log is None else state.log.closed()
