@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
 from engine.errors import FloebergError, Invalid, Unavailable
@@ -22,8 +21,6 @@ from floeberg.commands.status import status
 from floeberg.commands.tier import tier
 from floeberg.console import err, show_error
 from floeberg.version import program_version
-
-_INTERRUPTED = 130
 
 app = typer.Typer(
     name="floeberg",
@@ -59,29 +56,16 @@ def root(
 
 def main() -> None:
     """The console script: 0 all is well, 1 something is wrong and was reported, 2 wrong usage or settings."""
-    sys.exit(_run(sys.argv[1:]))
-
-
-def _run(arguments: list[str]) -> int:
+    debug = "--debug" in sys.argv
     try:
-        code = app(arguments, standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return WRONG_USAGE
-    except (click.Abort, KeyboardInterrupt):
-        err.print("interrupted")
-        return _INTERRUPTED
+        app()
     except FloebergError as error:
-        if "--debug" in arguments:
+        if debug:
             err.print_exception(show_locals=False)
         show_error(error)
-        return WRONG_USAGE if isinstance(error, Invalid) else FOUND_SOMETHING
-    except BrokenPipeError:
-        # Whoever read our output has seen enough (`floeberg cat … | head`).
-        sys.stderr.close()
-        return 0
+        sys.exit(WRONG_USAGE if isinstance(error, Invalid) else FOUND_SOMETHING)
     except Exception as error:  # noqa: BLE001  # the outermost guard: a person gets a line, not a traceback
-        if "--debug" in arguments:
+        if debug:
             err.print_exception(show_locals=False)
         show_error(
             Unavailable(
@@ -89,5 +73,4 @@ def _run(arguments: list[str]) -> int:
                 next_step="floeberg --debug … shows where; please report it",
             )
         )
-        return FOUND_SOMETHING
-    return int(code or 0)
+        sys.exit(FOUND_SOMETHING)
