@@ -133,7 +133,7 @@ class LocalBroker:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(config or {})})
         try:
             admin.create_topics([topic])[name].result(timeout=30)
