@@ -269,12 +269,19 @@ class NativeStage:
 
     def await_history_gone(self, topic: str, partition: int = 0) -> None:
         """Until the broker has dropped every closed segment and holds the active one only."""
-        eventually(
-            lambda: (
-                len(self.local_segments(topic, partition)) == 1 and self.local_segments(topic, partition)[0] != "0" * 20
-            ),
-            lambda: f"{topic}: {self.local_segments(topic, partition)}, {self.problem_of(topic)}",
-        )
+
+        def is_gone() -> bool:
+            local = self.local_segments(topic, partition)
+            return len(local) == 1 and int(local[0]) > 0
+
+        eventually(is_gone, lambda: self.describe(topic, partition))
+
+    def describe(self, topic: str, partition: int = 0) -> str:
+        """Where a topic stands, for the message of a test that waited for it in vain."""
+        found = [report for report in self.reports() if report.partition.topic == topic]
+        log = self.broker.server_log.read_text().splitlines()
+        last = [line[:500] for line in log if topic in line or "io.floeberg" in line][-8:]
+        return "\n".join([f"local {self.local_segments(topic, partition)}", *map(str, found), *last])
 
 
 def send_one(producer: Producer, topic: str, partition: int, record: Sent) -> None:
