@@ -190,8 +190,11 @@ class Playground:
         daemon, self._daemon = self._daemon, None
         return trickle.pid, daemon.pid, self.broker.release()
 
-    def close(self) -> None:
-        """End the daemon, then the broker."""
+    def close(self, *, gently: bool = True) -> None:
+        """End the daemon, then the broker; not ``gently``: the broker at once, whose data nobody wants any more.
+
+        A broker that is still making its remote log metadata topic would take its whole time-out to end by itself.
+        """
         daemon, self._daemon = self._daemon, None
         if daemon is not None and daemon.poll() is None:
             daemon.send_signal(signal.SIGTERM)
@@ -200,7 +203,10 @@ class Playground:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
-        self.broker.stop()
+        if gently:
+            self.broker.stop()
+        else:
+            self.broker.kill()
 
 
 def _free_addresses(count: int) -> list[str]:

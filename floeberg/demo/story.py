@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -66,7 +67,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
             producer.abandon()
         elif producer is not None:
             producer.stop()
-        playground.close()
+        playground.close(gently=finished)
         if finished and not options.keep and options.directory is None:
             shutil.rmtree(directory, ignore_errors=True)
         elif not finished:
@@ -191,7 +192,7 @@ def _read(stage: Stage, playground: Playground, producer: OrderProducer) -> Read
 def _query(stage: Stage, playground: Playground, *, with_spark: bool) -> None:
     names, rows = run_query("duckdb", _DUCKDB_QUERY, url=playground.table_door_url, token=None, namespace="kafka")
     stage.say("[bold]DuckDB[/bold]: revenue by channel")
-    stage.console.print(Padding(result_table(names, rows), (0, 0, 0, 4)))
+    stage.console.print(Padding(result_table(names, rows), (0, 0, 0, 4), expand=False))
     if not with_spark:
         return
     answer = playground.run("sql", "--engine", "spark", "--json", _SPARK_QUERY)
@@ -200,7 +201,7 @@ def _query(stage: Stage, playground: Playground, *, with_spark: bool) -> None:
     found: list[dict[str, Any]] = json.loads(answer.stdout)
     stage.say("[bold]Spark[/bold]: the five best countries")
     table = result_table(list(found[0]), [list(row.values()) for row in found])
-    stage.console.print(Padding(table, (0, 0, 0, 4)))
+    stage.console.print(Padding(table, (0, 0, 0, 4), expand=False))
 
 
 def _fsck(stage: Stage, playground: Playground, producer: OrderProducer) -> dict[str, Any]:
@@ -227,13 +228,15 @@ def _fsck(stage: Stage, playground: Playground, producer: OrderProducer) -> dict
 
 def _keep(console: Console, playground: Playground, producer: OrderProducer) -> None:
     pids = playground.release(producer.next_order_id)
-    config = escape(str(playground.settings_file))
+    # As the user started this one; a script that is not on the PATH is shown with its folder.
+    program = "floeberg" if shutil.which("floeberg") else f"{sys.executable} -m floeberg"
+    command = f"{escape(program)} -c {escape(str(playground.settings_file))}"
     console.print(
         f"\n[bold]Everything is still running.[/bold] Broker {playground.broker.bootstrap}, orders trickle in."
     )
     console.print(f"  status page  {playground.table_door_url}/", soft_wrap=True)
-    console.print(f"  try          floeberg -c {config} status", soft_wrap=True)
-    console.print(f"               floeberg -c {config} cat {TOPIC} -n 5", soft_wrap=True)
-    console.print(f"               floeberg -c {config} sql 'SELECT count(*) FROM {TOPIC}'", soft_wrap=True)
+    console.print(f"  try          {command} status", soft_wrap=True)
+    console.print(f"               {command} cat {TOPIC} -n 5", soft_wrap=True)
+    console.print(f"               {command} sql 'SELECT count(*) FROM {TOPIC}'", soft_wrap=True)
     stop = f"kill {' '.join(map(str, pids))} && rm -r {escape(str(playground.directory))}"
     console.print(f"  stop         [bold]{stop}[/bold]", soft_wrap=True)
