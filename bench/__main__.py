@@ -15,9 +15,9 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--orders", type=int, default=2_000_000, help="orders in each topic (default: %(default)s)")
+    parser.add_argument("--orders", type=int, default=4_000_000, help="orders in each topic (default: %(default)s)")
     parser.add_argument("--repetitions", type=int, default=3, help="measured repetitions (default: %(default)s)")
-    parser.add_argument("--segment-mib", type=int, default=16, help="segment.bytes in MiB (default: %(default)s)")
+    parser.add_argument("--segment-mib", type=int, default=32, help="segment.bytes in MiB (default: %(default)s)")
     parser.add_argument("--fetches", type=int, default=30, help="random fetches (default: %(default)s)")
     parser.add_argument("--only", nargs="+", choices=sorted(GROUPS), help="some benchmarks; the page is not written")
     parser.add_argument("--json", type=Path, default=_ROOT / "build" / "bench.json", help="where the figures go")
@@ -33,13 +33,15 @@ def main() -> None:
     print("\n" + text_table(measurements))
     write_json(arguments.json, measurements)
     if arguments.only is None:
-        options = f" --orders {scale.order_count} --repetitions {scale.repetitions}"
+        options = (
+            f"--orders {scale.order_count} --repetitions {scale.repetitions} --segment-mib {arguments.segment_mib}"
+        )
         write_page(
             _ROOT / "docs" / "BENCHMARKS.md",
             measurements,
             machine=Machine.this(),
             commit=commit(),
-            command=f"make bench` (`python -m bench{options} --segment-mib {arguments.segment_mib}",
+            command=f"python -m bench {options}",
         )
 
 

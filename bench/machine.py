@@ -33,7 +33,7 @@ class Machine:
             processor=_processor(),
             core_count=len(os.sched_getaffinity(0)),
             memory_gib=psutil.virtual_memory().total / 2**30,
-            system=f"{platform.system()} {platform.release()}",
+            system=platform.system(),
             versions=f"Python {platform.python_version()}, Java {java_version(java_command())}, {libraries}",
         )
 
@@ -53,6 +53,6 @@ def _processor() -> str:
 
 def commit() -> str:
     """The measured state of the sources, as git names it."""
-    command = ["git", "describe", "--always", "--dirty"]
+    command = ["git", "describe", "--always"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent, check=False)
     return done.stdout.strip() or "unknown"

@@ -58,7 +58,7 @@ def write_page(path: Path, measurements: Sequence[Measurement], *, machine: Mach
     lines = [
         _INTRODUCTION,
         f"Machine: {machine}.  ",
-        f"Command: `{command}`, at {commit}.",
+        f"Command: `make bench`, which is `{command}`, at {commit}.",
         "",
         "| | median | best | unit | goal | key |",
         "|---|---:|---:|---|---|---|",

@@ -29,8 +29,9 @@ from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.data_file import FileDescription, FileFooter, FileName
 from engine.table.parquet_settings import ParquetSettings, choose_settings
 from engine.table.parquet_writer import ParquetFileWriter
-from engine.table.rows import records_from_rows, rows_from_records
+from engine.table.rows import rows_from_records
 from engine.table.topic_table import TableFacts
+from engine.table.verifier import Verifier
 from engine.table.warehouse import Warehouse
 from engine.topic_partition import TopicIdPartition
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID
@@ -103,15 +104,15 @@ class StagesRun:
     """One pass over the segments: CPU-seconds by stage, and of pyarrow writing the same rows."""
 
     value_bytes: int
+    settings: ParquetSettings
     cpu_seconds: dict[str, float]
     pyarrow_seconds: float
     pyarrow_default_seconds: float
 
 
-def run_stages(segments: Sequence[SegmentInput], folder: Path) -> StagesRun:
-    """Rewrite and verify every segment; Parquet files go below ``folder``."""
+def run_stages(segments: Sequence[SegmentInput], folder: Path, settings: ParquetSettings | None = None) -> StagesRun:
+    """Rewrite and verify every segment; Parquet files go below ``folder``. ``settings`` None: chosen, and counted."""
     watch = _Stopwatch()
-    settings: ParquetSettings | None = None
     value_bytes = 0
     alone = default = 0.0
     for number, segment in enumerate(segments):
@@ -120,11 +121,13 @@ def run_stages(segments: Sequence[SegmentInput], folder: Path) -> StagesRun:
         description, settings, size = _rewrite(table, segment, f"{number:032x}", watch, pieces)
         value_bytes += size
         with watch.stage("verification"):
-            _read_back(table, description)
+            Verifier().verify(description, table)
         alone += _write_alone(pieces, folder / "alone.parquet", settings.writer_options(table.schema))
         default += _write_alone(pieces, folder / "default.parquet", {"compression": "zstd"})
+    assert settings is not None, "a segment was given"
     return StagesRun(
         value_bytes=value_bytes,
+        settings=settings,
         cpu_seconds=dict(watch.cpu_seconds),
         pyarrow_seconds=alone,
         pyarrow_default_seconds=default,
@@ -198,22 +201,13 @@ def _write_alone(pieces: Sequence[pa.RecordBatch], path: Path, options: dict[str
     return spent.cpu_seconds
 
 
-def _read_back(table: TableFacts, description: FileDescription) -> None:
-    codec = open_codec(table.codec, table.value_fields)
-    digest = EMPTY_DIGEST
-    with table.warehouse.open_input(description.path) as source, pq.ParquetFile(source) as file:
-        for batch in file.iter_batches(64 * 1024, use_threads=False):
-            digest = digest.then(digest_of(records_from_rows(table.layout, batch, codec)))
-    assert digest == description.digest, "the file read back holds other records than the log"
-
-
 def measure(log_dirs: Sequence[Path], topic: str, folder: Path, *, repetitions: int) -> tuple[Measurement, ...]:
     """The stages in CPU-seconds per GiB of value bytes, their sum as a rate, and pyarrow alone."""
     segments = closed_segments(log_dirs, topic)
     assert segments, f"the topic {topic} has no closed segment to measure"
-    # The first segment loads the kernels and sizes the arenas; it is not counted.
-    run_stages(segments[:1], folder / "warm-up")
-    runs = [run_stages(segments, folder / f"stages-{number}") for number in range(repetitions)]
+    # The first segment loads the kernels and chooses the encodings, once in a topic's life; it is not counted.
+    settings = run_stages(segments[:1], folder / "warm-up").settings
+    runs = [run_stages(segments, folder / f"stages-{number}", settings) for number in range(repetitions)]
     gib = runs[0].value_bytes / GIB
     mib = runs[0].value_bytes / MIB
     stages = [

@@ -61,10 +61,10 @@ def test_figures_of_an_earlier_run_stay_beside_those_of_this_one(tmp_path: Path)
 
 def test_page_has_a_row_for_each_figure_with_the_machine_and_the_command(tmp_path: Path) -> None:
     path = tmp_path / "BENCHMARKS.md"
-    write_page(path, [measurement("a.b", 12.34)], machine=Machine.this(), commit="abc", command="make bench")
+    write_page(path, [measurement("a.b", 12.34)], machine=Machine.this(), commit="abc", command="python -m bench")
     page = path.read_text()
     assert "| a.b | 12.3 | 12.3 | MiB | ≥ 1 | `a.b` |" in page
-    assert "`make bench`, at abc" in page
+    assert "`python -m bench`, at abc" in page
     assert str(Machine.this().core_count) in page
 
 

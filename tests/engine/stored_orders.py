@@ -15,6 +15,8 @@ from pyiceberg.manifest import DataFile
 
 from engine.clock import SystemClock
 from engine.formats.value_codec import CodecSpec, propose_fields
+from engine.fsck import fsck_table
+from engine.fsck_report import Damage, FsckReport
 from engine.kafka_log.batch_writer import encode_batches
 from engine.kafka_log.compression import Compression
 from engine.kafka_log.partition_metadata import format_partition_metadata
@@ -213,3 +215,18 @@ def _as_transaction(batch: memoryview) -> bytes:
     content[43:51] = PRODUCER_ID.to_bytes(8, "big")
     content[17:21] = crc32c.crc32c(bytes(content[21:])).to_bytes(4, "big")
     return bytes(content)
+
+
+def check_orders(orders: StoredOrders, *, with_log: bool = True, may_be_compacted: bool = False) -> FsckReport:
+    log_dirs = [orders.log_dir] if with_log else []
+    return fsck_table(orders.table(), log_dirs=log_dirs, may_be_compacted=may_be_compacted)
+
+
+def damages(report: FsckReport) -> set[Damage]:
+    return {finding.damage for finding in report.findings}
+
+
+def flip_byte(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x40
+    path.write_bytes(content)
