@@ -116,10 +116,10 @@ class LogReader:
     ) -> Iterator[memoryview]:
         """Record batches v2 of ``range`` (a segment's) from offset ``start`` on, produced as they are asked for.
 
-        The first batch begins at the first record at or behind ``start``; every batch has a valid CRC and carries its
-        leader epoch. Batches extend over the gaps behind them: every offset of the range from ``start`` on is covered
-        by a batch or lies before one. Where no record is left, one empty batch covers the rest, as Kafka's own cleaner
-        leaves them. Ends with the batch that reaches ``max_bytes``, or at the range's end; there is at least one batch.
+        Every batch has a valid CRC and carries its leader epoch. The first begins at ``start``, each other one at the
+        offset behind the one before: they extend over the gaps behind them, and where no record begins a batch, one
+        without records does, as Kafka's own cleaner leaves them. So a batch that got lost shows. Ends with the batch
+        that reaches ``max_bytes``, or at the range's end; there is at least one batch.
 
         Raises Invalid (``start`` outside ``range``), Unavailable (the range isn't in the table yet, the warehouse is
         away), Corrupt (a file's bytes are not what they claim to be); that the range is there is checked at once.
@@ -203,6 +203,9 @@ class LogReader:
             span = OffsetRange(start=min(block.offsets.start, block_end), end=block_end)
             grid = grid_offsets(opened, span)
             for part, end in _encodable_parts(records, grid, opened.record_bytes, block_end):
+                first, epoch = int(part.offset[0]), int(part.leader_epoch[0])
+                if first > covered:
+                    yield memoryview(empty_batch(OffsetRange(start=covered, end=first), leader_epoch=epoch))
                 for batch in encode_batches(
                     part, grid=grid, target_bytes=LARGEST_BATCH_BYTES, compression=compression, cover_to=end
                 ):
@@ -311,10 +314,9 @@ def _encodable_parts(
     rows = max(1, ENCODE_BYTES // record_bytes)
     at, count = 0, len(records)
     while at < count:
-        boundary = end
+        upto = count
         if at + rows < count:
             entry = int(np.searchsorted(grid, int(records.offset[at + rows]), "left"))
-            boundary = int(grid[entry]) if entry < len(grid) else end
-        upto = int(np.searchsorted(records.offset, boundary, "left"))
-        yield records.slice(at, upto), boundary
+            upto = int(np.searchsorted(records.offset, grid[entry], "left")) if entry < len(grid) else count
+        yield records.slice(at, upto), int(records.offset[upto]) if upto < count else end
         at = upto

@@ -48,9 +48,10 @@ def encode_batches(
 ) -> list[memoryview]:
     """Record batches of about ``target_bytes`` (uncompressed, header included) that hold ``records`` in order.
 
-    A batch begins at its first record's offset, has one leader epoch and one timestamp type, and never spans an
-    offset of ``grid`` (ascending). Each batch but the last covers the offsets up to the next record or grid offset,
-    whichever is first; the last one covers up to ``cover_to`` - 1, or ends with its last record when that is None.
+    A batch begins at its first record's offset, has one leader epoch and one timestamp type, and never holds a
+    record at or behind an offset of ``grid`` (ascending) together with one before it. Each batch but the last covers
+    the offsets up to the next record; the last one up to ``cover_to`` - 1, or it ends with its last record when that
+    is None.
     Where a gap is wider than one batch can cover (2^31 offsets), empty batches follow. A record larger than
     ``target_bytes`` is a batch of its own. No records make no batches, whatever ``cover_to`` says (``empty_batch``).
 
@@ -121,7 +122,7 @@ def _plan(
     headers = records.headers or _NO_HEADERS
     rows = len(records)
     body_bytes, first_row = np.empty(rows, np.int64), np.empty(rows + 1, np.int64)
-    records_bytes, boundary = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    records_bytes = np.empty(rows, np.int64)
     count = kernels.plan_batches(
         records.offset,
         records.timestamp_ms,
@@ -137,7 +138,6 @@ def _plan(
         body_bytes,
         first_row,
         records_bytes,
-        boundary,
     )
     size_bytes = records_bytes[:count] + HEADER_SIZE_BYTES
     if int(size_bytes.max()) > _MAX_BATCH_BYTES:
@@ -147,7 +147,7 @@ def _plan(
     np.cumsum(size_bytes, out=start[1:])
     base_offset = records.offset[first_row[:count]]
     covered_to = np.empty(count, np.int64)
-    covered_to[:-1] = np.minimum(base_offset[1:], boundary[: count - 1]) - 1
+    covered_to[:-1] = base_offset[1:] - 1
     covered_to[-1] = records.offset[-1] if cover_to is None else cover_to - 1
     last_offset = np.minimum(covered_to, base_offset + MAX_LAST_OFFSET_DELTA)
     too_wide = np.flatnonzero(last_offset < covered_to)

@@ -92,7 +92,6 @@ _PLAN = types.int64(
     writable(types.int64),
     writable(types.int64),
     writable(types.int64),
-    writable(types.int64),
 )
 
 
@@ -112,13 +111,11 @@ def plan_batches(  # type: ignore[no-untyped-def]
     body_bytes,
     first_row,
     records_bytes,
-    next_boundary,
 ):
     """Cut the rows into batches; returns how many (0 for no rows).
 
     Outputs: ``body_bytes`` int64[rows], a record behind its length; ``first_row`` int64[rows + 1] of each batch, then
-    the row count; ``records_bytes`` int64[rows] of each batch; ``next_boundary`` int64[rows], the grid's first offset
-    above the batch's first (or the largest number).
+    the row count; ``records_bytes`` int64[rows] of each batch.
     """
     batches = np.int64(0)
     grid_at = np.int64(0)
@@ -152,7 +149,6 @@ def plan_batches(  # type: ignore[no-untyped-def]
                 grid_at += 1
             boundary = grid[grid_at] if grid_at < grid.shape[0] else _NO_BOUNDARY
             first_row[batches] = row
-            next_boundary[batches] = boundary
             batches += 1
             base_row = np.int64(row)
             total = np.int64(0)

@@ -201,7 +201,7 @@ def test_fetches_one_after_another_see_every_record_once(reader: LogReader, tmp_
         batches = read(reader, table, wanted, wanted.start + position, max_bytes=100_000)
         headers = [parse_header(bytes(batch)) for batch in batches]
         kept = [batch for batch, header in zip(batches, headers, strict=True) if header.next_offset > at]
-        off_grid += len(batches) - len(kept)
+        off_grid += sum(header.next_offset <= at and header.record_count > 0 for header in headers)
         seen += [record.offset for record in as_a_client_reads(kept) if record.offset >= at]
         at = headers[-1].next_offset
     assert seen == [*range(5, 9000), *range(9100, 9800, 3)]

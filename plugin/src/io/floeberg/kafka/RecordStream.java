@@ -167,8 +167,9 @@ final class RecordStream extends InputStream {
         long last = base + batch.getInt(LAST_OFFSET_DELTA_AT);
         if (batch.get(MAGIC_AT) != 2 || sizeBytes < HEADER_BYTES || sizeBytes > MAX_BATCH_BYTES)
             throw new IOException("what should be a batch has magic " + batch.get(MAGIC_AT) + " and " + sizeBytes + " bytes");
-        // A read may begin within a batch; after it they rise. Offsets between two of them have no record.
-        if (base < (first ? range.start : next) || last < next || last < base || last >= range.end)
+        // A read may begin within a batch; after it each begins where the one before ends: a batch that was lost would leave a hole.
+        boolean adjacent = first ? base >= range.start && base <= next : base == next;
+        if (!adjacent || last < next || last < base || last >= range.end)
             throw new IOException("a batch of offsets " + base + " to " + last + " is out of place");
         first = false;
         windowHadBatches = true;

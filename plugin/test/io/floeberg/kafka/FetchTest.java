@@ -144,6 +144,15 @@ final class FetchTest implements AutoCloseable {
     }
 
     @Test
+    void batch_that_is_left_out_is_an_error() {
+        ByteArrayOutputStream holed = new ByteArrayOutputStream();
+        holed.write(WHOLE, 0, 5 * BATCH_BYTES);
+        holed.write(WHOLE, 6 * BATCH_BYTES, WHOLE.length - 6 * BATCH_BYTES);
+        answerWith(holed.toByteArray());
+        Expect.contains("out of place", broken());
+    }
+
+    @Test
     void answer_that_ends_early_is_an_error_and_not_the_end_of_the_segment() {
         door.answer = exchange -> {
             if (door.asked.size() == 1)
