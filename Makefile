@@ -41,6 +41,7 @@ $(INSTALLED): pyproject.toml | check-jdk
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	$(BIN)/python -m floeberg.kernels
 	touch $@
 
 $(JAR): $(INSTALLED) $(wildcard plugin/src/*.java plugin/src/*/*.java plugin/src/*/*/*.java plugin/src/*/*/*/*.java plugin/build.py)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import httpx
@@ -17,22 +16,12 @@ from engine.kafka_log.log_directory import scan_log_directories
 from engine.table import catalog as catalogs
 from floeberg.check_result import CheckResult, good, guarded, note
 from floeberg.jdk import java_command, java_version
+from floeberg.kernels import load_kernels
 from floeberg.plugin_jar import PLUGIN_CLASS
 from floeberg.settings import Settings
 from tiering.spool import SPOOL_SUFFIX
 
 _PROBE_TIMEOUT_SECONDS = 10.0
-_KERNEL_MODULES = (
-    "engine.digest",
-    "engine.formats.avro",
-    "engine.formats.text",
-    "engine.kafka_log.batch_writer",
-    "engine.kafka_log.segment_reader",
-    "engine.log_reader",
-    "engine.table.rows",
-    "engine.table.verifier",
-)
-"""Importing them compiles every kernel, or loads it from numba's cache."""
 
 
 def check_java() -> CheckResult:
@@ -43,8 +32,7 @@ def check_java() -> CheckResult:
 def warm_up_kernels(clock: Clock) -> CheckResult:
     """Compile the kernels now rather than in the first cycle; the second time they come from numba's cache."""
     started_ms = clock.monotonic_ms()
-    for module in _KERNEL_MODULES:
-        import_module(module)
+    load_kernels()
     return good("kernels", f"ready in {(clock.monotonic_ms() - started_ms) / 1000:.1f} s")
 
 

@@ -1,0 +1,30 @@
+"""Loads every compiled kernel. As a program, ``python -m floeberg.kernels``, it fills numba's cache when installing.
+
+Compiling takes most of a minute and half a GiB of memory, which is better spent once, in a process of its own.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+KERNEL_MODULES = (
+    "engine.digest",
+    "engine.formats.avro",
+    "engine.formats.text",
+    "engine.kafka_log.batch_writer",
+    "engine.kafka_log.segment_reader",
+    "engine.log_reader",
+    "engine.table.rows",
+    "engine.table.verifier",
+)
+"""Importing them compiles every kernel, or loads it from numba's cache."""
+
+
+def load_kernels() -> None:
+    """Compile what is not in numba's cache yet; the second time it takes about a second."""
+    for module in KERNEL_MODULES:
+        import_module(module)
+
+
+if __name__ == "__main__":
+    load_kernels()
