@@ -17,7 +17,9 @@ from engine.errors import Corrupt, FloebergError
 from engine.formats.value_codec import ValueCodec, open_codec
 from engine.offset_range import OffsetRange
 from engine.records import Records
+from engine.table.columns import leaves
 from engine.table.data_file import FileFooter
+from engine.table.parquet_settings import DICTIONARY
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TableFacts
 from engine.table.warehouse import READ_PIECE_BYTES, Warehouse
@@ -52,6 +54,13 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
             file = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
             _check_columns(file.schema_arrow, facts, path)
             footer = FileFooter.from_key_values(file.metadata.metadata, file=path)
+            file = pq.ParquetFile(
+                source,
+                metadata=file.metadata,
+                read_dictionary=_kept_dictionaries(file.schema_arrow, facts),
+                page_checksum_verification=True,
+                pre_buffer=False,
+            )
             codec = open_codec(facts.codec, facts.value_fields)
             rows = _RowEvidence(facts, codec, path)
             for index in range(file.num_row_groups):
@@ -106,6 +115,19 @@ class _RowEvidence:
         return Corrupt(
             problem, topic=self._facts.topic, partition=max(self.partition, 0), offset=offset, file=self._path
         )
+
+
+def _kept_dictionaries(found: pa.Schema, facts: TableFacts) -> list[str]:
+    """Paths of the file's strings that the writer gave a dictionary.
+
+    Read as such, a string that repeats is not copied for each of its rows: a fifth of the CPU of reading orders.
+    """
+    encodings = facts.settings.encodings if facts.settings is not None else {}
+    return [
+        path
+        for path, leaf in leaves(found)
+        if encodings.get(path) == DICTIONARY and (pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type))
+    ]
 
 
 def _check_columns(found: pa.Schema, facts: TableFacts, path: str) -> None:

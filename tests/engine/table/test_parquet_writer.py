@@ -67,7 +67,7 @@ def rows(count: int, start: int = 0) -> pa.RecordBatch:
         "kafka_offset": pa.array(at),
         "kafka_timestamp": pa.array(at * 1_000_000).view(pa.timestamp("us", "UTC")),
         "amount": pa.array(np.where(at % 10 == 0, np.nan, at / 100)),
-        "status": pa.array([("NEW", "PAID")[i % 2] if i % 5 else None for i in at]),
+        "status": pa.array([("NEW", "PAID")[i * 7919 % 1_000_003 % 2] if i % 5 else None for i in at]),
         "token": pa.array(text),
         "price": pa.array((at % 1000).astype(np.int64)).cast(pa.decimal128(21, 2)).cast(pa.decimal128(9, 2)),
         "items": items.cast(SCHEMA.field("items").type),
