@@ -12,7 +12,7 @@ from bench.measurement import Measurement
 _INTRODUCTION = """\
 # Benchmarks
 Written by `make bench`; run it again rather than edit this page. CPU is user and system time of whole process trees
-(JVM, Python workers, ended children). A MiB is of value bytes as the producer sent them, a MB/s of replay is of
+(driver, JVM, Python workers). A MiB is of value bytes as the producer sent them, a MB/s of replay is of
 uncompressed Kafka batches. The ratios compare what was measured in the same run, one after the other; the figure
 that stands for a row is the median.
 """
