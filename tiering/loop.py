@@ -175,7 +175,7 @@ class TieringLoop:
             self._fail(partition, error)
         observed = self._observer.hold(observed)
         plan = self._planned(observed, observed.failures)
-        failures = self._observer.ensure_tables({item.partition for item in plan.ranges})
+        failures = self._observer.ensure_tables({item.partition for item in plan.ranges}, observed)
         for partition, error in failures.items():
             self._fail(partition, error)
         if plan.ranges:

@@ -140,12 +140,15 @@ class StateObserver:
         states = tuple(replace(state, spooled=self._spool.held(state.partition)) for state in observed.states)
         return replace(observed, states=states, at_risk_bytes=at_risk, problems=tuple(problems), failures=failures)
 
-    def ensure_tables(self, partitions: Collection[TopicIdPartition]) -> dict[TopicIdPartition, FloebergError]:
+    def ensure_tables(
+        self, partitions: Collection[TopicIdPartition], observed: Observed
+    ) -> dict[TopicIdPartition, FloebergError]:
         """See that the topics of ``partitions`` have tables; the partitions of those that can't be had, and why."""
+        known = {who.topic_id for who in observed.views}
         failures: dict[TopicIdPartition, FloebergError] = {}
         for topic_id in sorted({who.topic_id for who in partitions}):
             try:
-                self._topics[topic_id].ensure(self._cluster_id)
+                self._topics[topic_id].ensure(self._cluster_id, is_gone=topic_id not in known)
             except FloebergError as error:
                 failures |= {who: error for who in partitions if who.topic_id == topic_id}
         return failures

@@ -59,8 +59,11 @@ class TieredTopic:
         """The ledger's line; None before the first commit."""
         return None if self.table is None else self.table.ledger.get(partition)
 
-    def ensure(self, cluster_id: str) -> bool:
-        """Create the table unless it is there; True when its state is news. Raises Unavailable, Corrupt, Invalid."""
+    def ensure(self, cluster_id: str, *, is_gone: bool) -> bool:
+        """Create the table unless it is there; True when its state is news. Raises Unavailable, Corrupt, Invalid.
+
+        ``is_gone``: the broker has this incarnation no more, what is left of it lies in the spool.
+        """
         if self.table is not None:
             return False
         rule = self.rule
@@ -74,6 +77,7 @@ class TieredTopic:
             layout=rule.layout,
             codec=CodecSpec(name=rule.value_format, options=rule.codec_options),
             value_fields=fields,
+            is_gone=is_gone,
         )
         self._opened_at_ms = self._clock.monotonic_ms()
         return True

@@ -77,17 +77,21 @@ class TableWriter:
         layout: TableLayout,
         codec: CodecSpec,
         value_fields: Sequence[pa.Field],
+        is_gone: bool = False,
     ) -> TopicTable:
         """The table of this incarnation, created where there is none, with at least these value columns.
 
-        The table of an earlier incarnation keeps its files and is renamed with its topic id. Raises Invalid when the
-        table has another layout or format, or belongs to another cluster or topic; Unavailable; Corrupt.
+        The table of an earlier incarnation keeps its files and is renamed with its topic id. ``is_gone``: the broker
+        has this incarnation no more, so its table gets the name with the id at once, and leaves the plain name to the
+        next. Raises Invalid when the table has another layout or format, or belongs to another cluster or topic;
+        Unavailable; Corrupt.
         """
         with self._lock:
             for attempt in range(_ENSURE_ATTEMPTS):
                 table = self._load(topic, topic_id)
                 if table is None:
-                    table = self._create(topic, topic_id, cluster_id, layout, codec, value_fields)
+                    identifier = self._name_for(topic, topic_id, cluster_id, is_gone=is_gone)
+                    table = self._create(identifier, topic, topic_id, cluster_id, layout, codec, value_fields)
                 if table is not None:
                     view = self._loader.view(table)
                     _check_same(view, cluster_id, layout, codec)
@@ -219,8 +223,22 @@ class TableWriter:
             )
         return topic_id
 
+    def _name_for(self, topic: str, topic_id: str, cluster_id: str, *, is_gone: bool) -> catalogs.Identifier:
+        """Where a new table belongs; an older incarnation's table is renamed to make room."""
+        identifier = catalogs.table_identifier(self._namespace, topic)
+        if is_gone:
+            return catalogs.retired_identifier(identifier, topic_id)
+        present = catalogs.load(self._catalog, identifier)
+        if present is not None:
+            _check_older_incarnation(present, topic, cluster_id)
+            retired = catalogs.retired_identifier(identifier, self._topic_id(present))
+            log.info("topic_created_again", topic=topic, topic_id=topic_id, older_table=".".join(retired))
+            catalogs.rename(self._catalog, identifier, retired)
+        return identifier
+
     def _create(
         self,
+        identifier: catalogs.Identifier,
         topic: str,
         topic_id: str,
         cluster_id: str,
@@ -228,14 +246,7 @@ class TableWriter:
         codec: CodecSpec,
         value_fields: Sequence[pa.Field],
     ) -> Table | None:
-        """A new table; None when another process was quicker. An older incarnation's table is renamed first."""
-        identifier = catalogs.table_identifier(self._namespace, topic)
-        present = catalogs.load(self._catalog, identifier)
-        if present is not None:
-            _check_older_incarnation(present, topic, cluster_id)
-            retired = catalogs.retired_identifier(identifier, self._topic_id(present))
-            log.info("topic_created_again", topic=topic, topic_id=topic_id, older_table=".".join(retired))
-            catalogs.rename(self._catalog, identifier, retired)
+        """A new table; None when another process was quicker."""
         schema = iceberg_schema(layout, value_fields)
         partition_column = schema.find_field(layout.partition)
         table = catalogs.create(

@@ -84,7 +84,9 @@ def catalog_in(folder: Path) -> Catalog:
     return open_catalog(embedded_catalog_properties(folder))
 
 
-def ensure_table(writer: TableWriter, *, topic: str = TOPIC, topic_id: str = TOPIC_ID) -> TopicTable:
+def ensure_table(
+    writer: TableWriter, *, topic: str = TOPIC, topic_id: str = TOPIC_ID, is_gone: bool = False
+) -> TopicTable:
     return writer.ensure(
         topic=topic,
         topic_id=topic_id,
@@ -92,6 +94,7 @@ def ensure_table(writer: TableWriter, *, topic: str = TOPIC, topic_id: str = TOP
         layout=TableLayout(),
         codec=TEXT,
         value_fields=TEXT_FIELDS,
+        is_gone=is_gone,
     )
 
 

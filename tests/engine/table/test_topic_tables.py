@@ -65,6 +65,18 @@ def test_topic_created_again_gets_a_new_table_and_the_old_one_is_kept(tmp_path: 
     assert stored_offsets(tmp_path, new) == list(range(10))
 
 
+def test_late_segments_of_a_topic_that_is_gone_leave_the_plain_name_to_the_next(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    living = ensure_table(writer, topic_id=OTHER_ID)
+    outcomes(writer, living, append_of(living, 0, 10))
+    gone = ensure_table(writer, is_gone=True)
+    outcomes(writer, gone, append_of(gone, 0, 50))
+    found = [open_writer(tmp_path).open(TOPIC, topic_id) for topic_id in (OTHER_ID, TOPIC_ID)]
+    assert [table and table.identifier for table in found] == [("kafka", "orders"), ("kafka", f"orders__{TOPIC_ID}")]
+    assert stored_offsets(tmp_path, living) == list(range(10))
+    assert stored_offsets(tmp_path, gone) == list(range(50))
+
+
 def test_daemon_that_has_not_heard_of_the_new_topic_writes_to_the_old_table(tmp_path: Path) -> None:
     stale, fresh = open_writer(tmp_path), open_writer(tmp_path)
     old = ensure_table(stale)
