@@ -28,7 +28,7 @@ _NOTES = """
   round is left out too. It verifies nothing.
 - **pyarrow alone** writes the Arrow rows that tiering made, from memory: no source to read, nothing to verify. The
   share is taken against the write with the table's own settings; pyarrow's defaults with zstd stand beside it.
-- **Replay in process** rebuilds record batches from the warehouse, single-threaded CPU, uncompressed. **By a
+- **Replay in process** rebuilds record batches from the warehouse, bound to one core, uncompressed. **By a
   consumer**: confluent-kafka with `max.partition.fetch.bytes` of 8 MiB reads the same records through the same
   broker, once from local segments and once from the table.
 - **A cold fetch** has no footer, no index and no row group in any cache but the file index; its bytes are counted
