@@ -9,6 +9,7 @@ from bench.measurement import Measurement
 from engine.log_reader import LogReader
 from engine.table.file_index import FileIndex
 from engine.table.topic_table import TopicTable
+from floeberg.freed_memory import keep_freed_memory
 
 _MEGABYTE = 1_000_000
 
@@ -31,6 +32,7 @@ def measure(table: TopicTable, *, repetitions: int) -> tuple[Measurement, ...]:
 
     Its threads (the reader and its read-ahead) would else run side by side and slow each other's cores down.
     """
+    keep_freed_memory()  # as the daemon does
     replay_all(table)  # loads the kernels
     samples = []
     allowed = os.sched_getaffinity(0)

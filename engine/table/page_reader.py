@@ -27,6 +27,10 @@ WHOLE_GROUP_BYTES = 4 << 20
 DICTIONARY_ROWS = 32 * 1024
 """Strings stay dictionary-encoded in reads of at least this many rows: pyarrow hashes the whole dictionary a read."""
 
+SMALL_DICTIONARY_BYTES = 64 * 1024
+"""And only where the dictionary is at most so large in the file: a larger one saves its reader nothing, and looking
+every string up in it costs the encoder more than strings that lie one behind the other."""
+
 _PAGE_HEADER_BYTES = 4096
 
 
@@ -88,7 +92,7 @@ def read_rows(
     dictionaries = [
         ".".join(chunk.column.path)
         for _, chunk in chunks
-        if chunk.is_byte_array and chunk.has_dictionary and run.row_count >= DICTIONARY_ROWS
+        if run.row_count >= DICTIONARY_ROWS and _has_small_dictionary(chunk)
     ]
     return _decode(small, run, dictionaries, source.file)
 
@@ -180,6 +184,12 @@ def _page_header(data: NDArray[np.uint8], at: int, file: str) -> tuple[ThriftStr
         tape = ThriftTape.read(data[at:], file=file, what="page header")
     header: ThriftStruct = tape.unpack(0)
     return header, tape.end_byte
+
+
+def _has_small_dictionary(chunk: ColumnChunk) -> bool:
+    if not chunk.is_byte_array or chunk.dictionary_start is None:
+        return False
+    return chunk.first_page_start - chunk.dictionary_start <= SMALL_DICTIONARY_BYTES
 
 
 def _decode(small: bytes, run: PageRun, dictionaries: list[str], file: str) -> pa.Table:

@@ -20,11 +20,8 @@ from engine.table.columns import leaves
 ROW_GROUP_ROWS = 64 * 1024
 """Rows of a row group: the unit a reader fetches in one piece."""
 
-PAGE_ROWS = 8192
+PAGE_ROWS = 4096
 """Rows of a page, the same in every column, so that a reader can decode rows out of the middle of a row group."""
-
-_WRITE_BATCH_ROWS = 4096
-"""Rows the writer encodes at a time; it looks at page limits only between them, so pages must be a multiple."""
 
 SAMPLE_ROWS = 32 * 1024
 """Rows an encoding is chosen from: half a row group shows how often values repeat."""
@@ -83,7 +80,7 @@ class ParquetSettings:
             "data_page_size": _UNREACHED_BYTES,
             "dictionary_pagesize_limit": _UNREACHED_BYTES,
             "max_rows_per_page": PAGE_ROWS,
-            "write_batch_size": _WRITE_BATCH_ROWS,
+            "write_batch_size": PAGE_ROWS,
             "write_page_index": True,
             # zstd frames carry no checksum here: without one, a flipped byte may decode to a wrong value.
             "write_page_checksum": True,
