@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from engine.table.verifier import VerifiedRange
 from numpy.typing import NDArray
 
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
+from engine.table.verifier import VerifiedRange
 from serving.log.auxiliary_state import AuxiliaryState
 
 
