@@ -136,7 +136,8 @@ class LogReader:
     def offset_grid(self, table: TopicTable, partition: int, range: OffsetRange) -> NDArray[np.int64]:  # noqa: A002 - the field's word for it
         """Rising relative offsets (int64, each > 0, none >= the range's length) for the segment's offset index.
 
-        Entry ``r`` means: position ``r`` holds relative offset ``r``. Batches of ``read`` begin and end on them.
+        Entry ``r`` means: position ``r`` holds relative offset ``r``. No batch of ``read`` holds records of both sides
+        of one.
         Raises as ``read``.
         """
         parts = [np.empty(0, np.int64)]
