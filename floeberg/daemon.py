@@ -45,9 +45,11 @@ class Daemon:
     ``Unavailable`` when an address is taken or the catalog does not answer. A broker that is away is waited for.
     """
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, *, in_process: bool = False) -> None:
+        """``in_process``: rewrite segments in this process, one after the other, instead of with Spark."""
         self._settings = settings
         self._clock = clock
+        self._in_process = in_process
         self._ended = threading.Event()
         self._resources = contextlib.ExitStack()
         self._failure: FloebergError | None = None
@@ -67,7 +69,7 @@ class Daemon:
         """Lock the data directory, open the doors, begin tiering."""
         settings, clock = self._settings, self._clock
         self._resources.enter_context(DataDirLock(settings.data_dir))
-        assembly = assemble_tiering(settings, clock)
+        assembly = assemble_tiering(settings, clock, in_process=self._in_process)
         self._resources.callback(assembly.close)
         # A catalog of the doors' own: the writer's belongs to the writer and its lock.
         catalog = open_catalog(catalog_properties(settings))

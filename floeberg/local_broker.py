@@ -1,4 +1,4 @@
-"""A one-node Kafka broker (KRaft) of our own, for the demo and the tests: started, awaited, ended by its process id."""
+"""A Kafka broker (KRaft) of our own, for the demo and the tests: started, awaited, ended by its process id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -32,14 +33,39 @@ FAST_TIERED_STORAGE: Mapping[str, str] = {
     **FAST_HOUSEKEEPING,
     "remote.log.storage.system.enable": "true",
     "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
     "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
     "remote.log.manager.task.interval.ms": "1000",
     # A copy that timed out is tried again after 1 s, not after half a minute.
     "remote.log.manager.task.retry.backoff.ms": "500",
     "remote.log.manager.task.retry.backoff.max.ms": "1000",
 }
-"""Tiered storage (KIP-405) on one node with the timings of a demo. The plugin's own lines come on top."""
+"""Tiered storage (KIP-405) with the timings of a demo. The plugin's own lines come on top."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """Where one broker listens on the loopback."""
+
+    client: int
+    controller: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Which node of a cluster a broker is; ``ports`` of all its nodes. Each is broker and controller in one."""
+
+    node_id: int
+    ports: Mapping[int, Ports]
+
+    @property
+    def own(self) -> Ports:
+        return self.ports[self.node_id]
+
+
+def cluster_of(node_ids: Sequence[int]) -> tuple[Membership, ...]:
+    """One membership a node, on ports that are free now."""
+    ports = dict(zip(node_ids, _free_ports(len(node_ids)), strict=True))
+    return tuple(Membership(node_id=node_id, ports=ports) for node_id in node_ids)
 
 
 class LocalBroker:
@@ -48,6 +74,9 @@ class LocalBroker:
     ``properties`` are added to server.properties and win over the defaults; ``class_path_entries`` join the jars of
     the broker. Data, settings and the log (``server.log``) stay in the directory after the end: starting again goes
     on with the same data and ports. Memory is about ``heap_mb`` plus 150 MB.
+
+    Alone it is a cluster of one. With a ``membership`` it is one node of several (``cluster_of``), which must be
+    started together: none answers before most of them are up.
     """
 
     def __init__(
@@ -58,6 +87,7 @@ class LocalBroker:
         log_dir_count: int = 1,
         heap_mb: int = 512,
         class_path_entries: tuple[Path, ...] = (),
+        membership: Membership | None = None,
     ) -> None:
         if log_dir_count < 1:
             raise Invalid("A broker needs at least one log directory")
@@ -67,15 +97,15 @@ class LocalBroker:
         self._properties = dict(properties or {})
         self._heap_mb = heap_mb
         self._class_path_entries = class_path_entries
-        self._ports: tuple[int, int] | None = None
+        self._membership = membership
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
         """``host:port`` of the started broker."""
-        if self._ports is None:
+        if self._membership is None:
             raise Invalid("The broker was never started: it has no address")
-        return f"127.0.0.1:{self._ports[0]}"
+        return f"127.0.0.1:{self._membership.own.client}"
 
     @property
     def pid(self) -> int | None:
@@ -97,12 +127,12 @@ class LocalBroker:
         if self.pid is not None:
             return
         self.directory.mkdir(parents=True, exist_ok=True)
-        if self._ports is None:
-            self._ports = _free_ports()
+        if self._membership is None:
+            (self._membership,) = cluster_of([1])
         settings = self.directory / "server.properties"
-        settings.write_text("".join(f"{key}={value}\n" for key, value in self._settings(self._ports).items()))
+        settings.write_text("".join(f"{key}={value}\n" for key, value in self._settings(self._membership).items()))
         classes = class_path((*self._class_path_entries, *resolve_jars(KAFKA_BROKER)))
-        if not (self.log_dirs[0] / "meta.properties").exists():
+        if not all((log_dir / "meta.properties").exists() for log_dir in self.log_dirs):
             self._format(classes, settings)
         with self.server_log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -114,7 +144,7 @@ class LocalBroker:
                 start_new_session=True,
             )
         try:
-            self._await_answer()
+            self._await_answer(self._membership.node_id)
         except BaseException:
             self.stop()
             raise
@@ -127,14 +157,26 @@ class LocalBroker:
         """End the broker at once, as a crash would (SIGKILL)."""
         self._end(signal.SIGKILL)
 
-    def create_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        replicas: Sequence[Sequence[int]] | None = None,
+    ) -> None:
         """Create a topic. Its records stay whatever their timestamps say (``retention.ms=-1``) unless ``config``
-        says otherwise. Raises ``Invalid`` when the broker refuses."""
+        says otherwise. ``replicas``: the nodes of each partition, the preferred leader first, in place of
+        ``partitions``. Raises ``Invalid`` when the broker refuses."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(config or {})})
+        kept = {"retention.ms": "-1", **(config or {})}
+        if replicas is None:
+            topic = NewTopic(name, partitions, config=kept)
+        else:
+            topic = NewTopic(name, len(replicas), replica_assignment=[list(nodes) for nodes in replicas], config=kept)
         try:
             admin.create_topics([topic])[name].result(timeout=30)
         except KafkaException as error:
@@ -160,25 +202,31 @@ class LocalBroker:
             process.kill()
             process.wait()
 
-    def _settings(self, ports: tuple[int, int]) -> dict[str, str]:
-        client, controller = ports
+    def _settings(self, membership: Membership) -> dict[str, str]:
+        ports, copies = membership.own, str(len(membership.ports))
+        # One node may be away, and none where there is only one.
+        least_in_sync = str(max(1, len(membership.ports) - 1))
+        voters = (f"{node}@127.0.0.1:{other.controller}" for node, other in membership.ports.items())
         return {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{client}",
+            "node.id": str(membership.node_id),
+            "controller.quorum.voters": ",".join(voters),
+            "listeners": f"PLAINTEXT://127.0.0.1:{ports.client},CONTROLLER://127.0.0.1:{ports.controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports.client}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": ",".join(map(str, self.log_dirs)),
             "auto.create.topics.enable": "false",
-            "offsets.topic.replication.factor": "1",
+            "default.replication.factor": copies,
+            "min.insync.replicas": least_in_sync,
+            "offsets.topic.replication.factor": copies,
             "offsets.topic.num.partitions": "3",
-            "transaction.state.log.replication.factor": "1",
-            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": least_in_sync,
             "transaction.state.log.num.partitions": "3",
-            "share.coordinator.state.topic.replication.factor": "1",
-            "share.coordinator.state.topic.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": least_in_sync,
             "share.coordinator.state.topic.num.partitions": "1",
+            "rlmm.config.remote.log.metadata.topic.replication.factor": copies,
             "group.initial.rebalance.delay.ms": "0",
             # A killed broker may come back when its old session is over (9 s by default).
             "broker.session.timeout.ms": "6000",
@@ -198,7 +246,8 @@ class LocalBroker:
     def _format(self, classes: str, settings: Path) -> None:
         """Write the metadata every log directory starts with (``kafka-storage.sh format``)."""
         command = [java_command(), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_quiet_log("error")]
-        command += ["-cp", classes, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(settings)]
+        command += ["-cp", classes, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
+        command += ["-t", _CLUSTER_ID, "-c", str(settings)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_SECONDS, check=False)
         if done.returncode != 0:
             raise Invalid(
@@ -207,7 +256,7 @@ class LocalBroker:
                 next_step="look at the properties that were added to the file",
             )
 
-    def _await_answer(self) -> None:
+    def _await_answer(self, node_id: int) -> None:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -222,7 +271,8 @@ class LocalBroker:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         while True:
             with contextlib.suppress(KafkaException):
-                if admin.list_topics(timeout=2.0).brokers:
+                # A node of a cluster is ready when the others may send clients to it.
+                if node_id in admin.list_topics(timeout=2.0).brokers:
                     return
             self._raise_if_ended(process)
             if time.monotonic() > deadline:
@@ -261,12 +311,17 @@ def _last_line(text: str, *, mark: str = "") -> str:
     return (marked or lines or ["nothing"])[-1]
 
 
-def _free_ports() -> tuple[int, int]:
-    """Two ports that are free now; held together, so that they differ."""
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1]
+def _free_ports(count: int) -> list[Ports]:
+    """Ports that are free now; all held together, so that they differ."""
+    with contextlib.ExitStack() as held:
+        numbers = []
+        for _ in range(2 * count):
+            probe = held.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            numbers.append(probe.getsockname()[1])
+    return [
+        Ports(client=client, controller=control) for client, control in zip(numbers[::2], numbers[1::2], strict=True)
+    ]
 
 
 def _accepts(bootstrap: str) -> bool:
