@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from engine.errors import Unavailable
+from engine.fault_points import FaultPoint, reach
 from floeberg.settings import Settings
 
 TOKEN_FILE = "log_door.token"
@@ -39,9 +40,11 @@ def _create(path: Path) -> None:
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(secrets.token_urlsafe(_TOKEN_BYTES))
+    reach(FaultPoint.DOOR_TOKEN_WRITTEN)
     try:
         # A link fails where a rename would replace: whoever is second takes the first one's token.
         path.hardlink_to(unfinished)
+        reach(FaultPoint.DOOR_TOKEN_NAMED)
     except FileExistsError:
         pass
     finally:

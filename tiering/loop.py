@@ -12,6 +12,7 @@ import structlog
 from engine.broker import Broker
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
+from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
 from engine.table.range_append import Outcome
 from engine.table.table_writer import TableWriter
@@ -141,6 +142,7 @@ class TieringLoop:
                 self._fail(partition, error)
         worked_ms = self._clock.monotonic_ms()
         if work.ready:
+            reach(FaultPoint.RANGES_VERIFIED)
             self._commit(work.ready, committed)
         ended_ms = self._clock.monotonic_ms()
         # Work that was refused or failed waits for the pause; work that was left for its size does not.
@@ -206,6 +208,7 @@ class TieringLoop:
                 for item in items:
                     self._fail(item.planned.partition, error)
                 continue
+            reach(FaultPoint.LOOP_TOLD)
             outcomes = {id(entry.append): entry.outcome for entry in result.results}
             added = [item for item in items if outcomes[id(item.append)] is Outcome.COMMITTED]
             for item in items:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
+from engine.fault_points import FaultPoint, reach
 from engine.kafka_log.transaction_index import AbortedTransaction, aborted_in, read_transaction_index
 from engine.offset_range import OffsetRange
 from engine.table.parquet_settings import ParquetSettings
@@ -82,6 +83,7 @@ class RangeWork:
                 done.failures.setdefault(planned.partition, error)
         rewritten = self._rewrite(tasks, topic_of, done)
         verifying_ms = self._clock.monotonic_ms()
+        reach(FaultPoint.RANGES_WRITTEN)
         verified = self._verify(tasks, rewritten, done)
         for index, planned in enumerate(ranges):
             outcome = rewritten.get(index)

@@ -23,6 +23,7 @@ from pathlib import Path
 import structlog
 
 from engine.errors import Corrupt, FloebergError, Unavailable
+from engine.fault_points import FaultPoint, reach
 from engine.kafka_log.transaction_index import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
@@ -105,12 +106,15 @@ class Spool:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _write_facts(folder / f"{stem}.json", leader_epoch, aborted)
+            reach(FaultPoint.SPOOL_FACTS_WRITTEN)
             try:
                 os.link(source, path)
             except FileExistsError:
                 # A link of an earlier attempt may be of a file that compaction has replaced since.
                 path.unlink()
+                reach(FaultPoint.SPOOL_STALE_LINK_REMOVED)
                 os.link(source, path)
+            reach(FaultPoint.SPOOL_LINK_MADE)
             size_bytes = path.stat().st_size
         except FileNotFoundError:
             (folder / f"{stem}.json").unlink(missing_ok=True)
@@ -134,7 +138,9 @@ class Spool:
             try:
                 # The link first: facts without a link are what ``read`` removes, a link without facts is not usable.
                 spooled.path.unlink(missing_ok=True)
+                reach(FaultPoint.SPOOL_LINK_REMOVED)
                 spooled.path.with_suffix(".json").unlink(missing_ok=True)
+                reach(FaultPoint.SPOOL_FACTS_REMOVED)
             except OSError as error:
                 _log.warning("spool_unlink_failed", file=str(spooled.path), error=str(error))
                 continue
@@ -153,6 +159,7 @@ def _write_facts(path: Path, leader_epoch: int, aborted: tuple[AbortedTransactio
         file.write(json.dumps(facts))
         file.flush()
         os.fsync(file.fileno())
+    reach(FaultPoint.SPOOL_FACTS_HALF_WRITTEN)
     temporary.rename(path)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.broker import Broker, PartitionView
 from engine.clock import Clock
 from engine.errors import FloebergError
+from engine.fault_points import FaultPoint, reach
 from engine.table.table_writer import TableWriter
 from engine.topic_partition import TopicIdPartition
 from tiering.broker_watch import BrokerWatch
@@ -124,6 +125,8 @@ class StateObserver:
     def hold(self, observed: Observed) -> Observed:
         """Bring the spool up to date: let go of what is committed, link what is ready."""
         plan = plan_spool(observed.states, self._limits)
+        if plan.unlinks:
+            reach(FaultPoint.SPOOL_ABOUT_TO_LET_GO)
         self._spool.unlink(plan.unlinks)
         problems = list(observed.problems)
         at_risk = dict(plan.at_risk)

@@ -22,6 +22,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationException,
 )
+from pyiceberg.io import FileIO
 from pyiceberg.table import CommitTableResponse, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertTableUUID, TableRequirement, TableUpdate, update_table_metadata
@@ -30,6 +31,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
+from engine.fault_points import FaultPoint, reach
 from engine.table.warehouse import Warehouse
 
 DEFAULT_NAMESPACE = "kafka"
@@ -103,8 +105,14 @@ class SqliteCatalog(SqlCatalog):
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
         response = super().commit_table(table, requirements, updates)
+        reach(FaultPoint.CATALOG_CHANGED)
         self._keep(response.metadata_location, response.metadata)
         return response
+
+    @staticmethod
+    def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
+        SqlCatalog._write_metadata(metadata, io, metadata_path)
+        reach(FaultPoint.METADATA_DURABLE)
 
     def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:
         location = orm_table.metadata_location

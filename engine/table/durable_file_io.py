@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
+from engine.fault_points import FaultPoint, reach
 from engine.table.warehouse import NewFile, Warehouse
 
 _LOCAL_SCHEMES = frozenset({"", "file"})
@@ -56,6 +57,7 @@ class _DurableStream:
     def close(self) -> None:
         if not self._file.closed:
             self._file.commit()
+            reach(FaultPoint.ICEBERG_FILE_DURABLE)
 
     def __enter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.errors import Invalid
+from engine.fault_points import FaultPoint, reach
 from engine.table.bounds import NO_BOUNDS, Bounds, bounds_of, comparable
 from engine.table.columns import field_id, leaves
 from engine.table.data_file import ColumnStats, FileDescription, FileFooter
@@ -50,6 +51,7 @@ class ParquetFileWriter:
         self._row_count = 0
         self._metadata: list[Any] = []
         self._file = warehouse.create(path)
+        reach(FaultPoint.DATA_FILE_OPENED)
         # Parquet writes page by page, about a thousand times a row group.
         self._sink = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), WRITE_BUFFER_BYTES)
         try:
@@ -96,7 +98,9 @@ class ParquetFileWriter:
         self._writer.add_key_value_metadata(footer.to_key_values())
         self._writer.close()
         self._sink.close()
+        reach(FaultPoint.DATA_FILE_WRITTEN)
         self._file.commit()
+        reach(FaultPoint.DATA_FILE_DURABLE)
         metadata = self._metadata[0]
         return FileDescription(
             path=self._file.path,

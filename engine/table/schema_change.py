@@ -10,6 +10,7 @@ import structlog
 from pyiceberg.table import Table, Transaction
 
 from engine.errors import Invalid
+from engine.fault_points import FaultPoint, reach
 from engine.formats.value_codec import propose_fields
 from engine.table.catalog import begin
 from engine.table.columns import TableLayout, iceberg_schema, value_fields
@@ -68,6 +69,7 @@ def _stored(view: TopicTable, schema_id: int, text: str) -> tuple[str, str]:
         return f"{SCHEMA_PREFIX}{schema_id}", text
     path = f"{view.location.rstrip('/')}/metadata/schema-{schema_id}-{crc32c.crc32c(content):08x}.txt"
     view.warehouse.write_bytes(path, content)
+    reach(FaultPoint.SCHEMA_FILE_WRITTEN)
     return f"{SCHEMA_FILE_PREFIX}{schema_id}", path
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
 
+from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
 from engine.table.catalog import begin
 from engine.table.ledger import LEDGER_PREFIX, Decision, LedgerEntry, decide, extend, ranges_to_json
@@ -102,6 +103,7 @@ def _stage(
     for file in files:
         snapshot.append_data_file(file)
     snapshot.commit()
+    reach(FaultPoint.SNAPSHOT_STAGED)
     transaction.set_properties(properties)
     return transaction, snapshot.snapshot_id
 

@@ -19,6 +19,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from engine.clock import Clock
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
+from engine.fault_points import FaultPoint, reach
 from engine.formats.value_codec import CodecSpec
 from engine.table import catalog as catalogs
 from engine.table.catalog import CommitConflict
@@ -106,7 +107,9 @@ class TableWriter:
         whose type differs from its column's adds nothing, and its records keep their bytes.
         """
         with self._lock:
-            return self._change(table, lambda found, view: stage_schemas(found, view, schemas))
+            added = self._change(table, lambda found, view: stage_schemas(found, view, schemas))
+        reach(FaultPoint.SCHEMAS_COMMITTED)
+        return added
 
     def commit(
         self, table: TopicTable, appends: Sequence[RangeAppend], settings: ParquetSettings | None = None
@@ -125,6 +128,7 @@ class TableWriter:
             if not plan.accepted:
                 plans.append((plan, None))
                 return None
+            reach(FaultPoint.COMMIT_DECIDED)
             transaction, snapshot_id = stage_commit(found, view, plan, settings)
             plans.append((plan, snapshot_id))
             return transaction, snapshot_id
@@ -166,7 +170,9 @@ class TableWriter:
             return stage_ledger_line(found, partition, replace(entry, log_start=log_start))
 
         with self._lock:
-            return self._change(table, change)
+            recorded = self._change(table, change)
+        reach(FaultPoint.LOG_START_RECORDED)
+        return recorded
 
     def _change(self, table: TopicTable, change: Change) -> TopicTable:
         """Load, decide, commit; again after a conflict or an unanswered commit. None from ``change``: nothing to do."""
@@ -179,6 +185,7 @@ class TableWriter:
                 return view
             try:
                 catalogs.commit(found, staged[0])
+                reach(FaultPoint.WRITER_TOLD)
                 return self._loader.view(found)
             except CommitConflict as conflict:
                 log.info("commit_conflict", topic=table.topic, attempt=attempt, problem=conflict.problem)
@@ -234,6 +241,7 @@ class TableWriter:
             retired = catalogs.retired_identifier(identifier, self._topic_id(present))
             log.info("topic_created_again", topic=topic, topic_id=topic_id, older_table=".".join(retired))
             catalogs.rename(self._catalog, identifier, retired)
+            reach(FaultPoint.OLDER_TABLE_RENAMED)
         return identifier
 
     def _create(
@@ -262,6 +270,7 @@ class TableWriter:
             ),
         )
         if table is not None:
+            reach(FaultPoint.TABLE_CREATED)
             self._tables[topic_id] = table
         return table
 

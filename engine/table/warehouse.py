@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from engine.errors import Corrupt, Invalid, Unavailable
+from engine.fault_points import FaultPoint, reach
 
 TEMPORARY_SUFFIX = ".writing"
 READ_PIECE_BYTES = 8 << 20
@@ -214,7 +215,9 @@ class _NewLocalFile(NewFile):
     def _commit(self) -> None:
         os.fsync(self._file.fileno())
         self._file.close()
+        reach(FaultPoint.FILE_SYNCED)
         self._temporary.rename(self._target)
+        reach(FaultPoint.FILE_RENAMED)
         sync_folder(self._target.parent)
 
     def _abort(self) -> None:

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 
+from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
 from engine.table.topic_table import TopicTable
 from serving.log.auxiliary_state import AuxiliaryState
@@ -23,8 +24,10 @@ class AuxiliaryStore:
 
     def put(self, table: TopicTable, partition: int, range: OffsetRange, state: AuxiliaryState) -> None:  # noqa: A002  # the field's own word
         """Durable when it returns; replaces what the same range had. Raises Unavailable."""
-        with self._writing:
-            table.warehouse.write_bytes(_path(table, partition, range), state.to_bytes())
+        with self._writing, table.warehouse.create(_path(table, partition, range)) as file:
+            file.write(state.to_bytes())
+            reach(FaultPoint.AUXILIARY_STATE_WRITTEN)
+            file.commit()
 
     def get(self, table: TopicTable, partition: int, range: OffsetRange) -> AuxiliaryState:  # noqa: A002
         """Raises NoSuchSegment when nothing is kept for exactly this range, Corrupt, Unavailable."""
@@ -47,6 +50,7 @@ class AuxiliaryStore:
 
     def delete(self, table: TopicTable, partition: int, range: OffsetRange) -> None:  # noqa: A002
         table.warehouse.delete(_path(table, partition, range))
+        reach(FaultPoint.AUXILIARY_STATE_REMOVED)
 
 
 def _folder(table: TopicTable, partition: int) -> str:

@@ -12,11 +12,13 @@ from typing import TypeVar
 
 import crc32c
 import structlog
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
+from engine.fault_points import FaultPoint, reach
 from engine.table.verifier import VerifiedRange
 from serving.log.auxiliary_state import MAX_SIZE_BYTES, AuxiliaryState
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
@@ -85,7 +87,9 @@ class LogDoor:
                 seen = self._commits.count
                 verified = await loop.run_in_executor(self._copiers, self._backend.verified, segment)
                 if verified is not None:
+                    reach(FaultPoint.COPY_PROVEN)
                     await loop.run_in_executor(self._copiers, self._backend.keep_auxiliary_state, segment, state)
+                    reach(FaultPoint.AUXILIARY_STATE_KEPT)
                     return _copied(segment, verified)
                 self._backend.hurry(segment)
                 if not await self._commits.wait_past(seen, deadline - loop.time()):
@@ -97,6 +101,7 @@ class LogDoor:
         max_bytes = number(request, "max_bytes", DEFAULT_MAX_BYTES)
         if start not in segment.range or not 0 < max_bytes <= LARGEST_MAX_BYTES:
             raise Invalid(f"Records of {segment}: from={start} and max_bytes={max_bytes} do not fit")
+        reach(FaultPoint.RECORDS_ASKED)
         self._reads.take()
         answer = None
         try:
@@ -122,6 +127,7 @@ class LogDoor:
             raise NoSuchSegment(f"There is no index named {request.path_params['name']!r}")
         with self._reads.one():
             content = await self._read(make)
+        reach(FaultPoint.INDEX_MADE)
         headers = {"Floeberg-Crc32c": f"{crc32c.crc32c(content):08x}"}
         return Response(content, media_type="application/octet-stream", headers=headers)
 
@@ -194,7 +200,9 @@ def _copied(segment: RemoteSegment, verified: VerifiedRange) -> Response:
     same_partition = (verified.topic_id, verified.partition) == (segment.topic_id, segment.partition)
     assert same_partition, f"{verified} for {segment}"
     assert segment.range.end - 1 in verified.range, f"{verified} for {segment}"
-    return JSONResponse({"copied": {"start": segment.range.start, "end": segment.range.end}})
+    copied = {"start": segment.range.start, "end": segment.range.end}
+    answered = BackgroundTask(reach, FaultPoint.COPY_ANSWERED)
+    return JSONResponse({"copied": copied}, background=answered)
 
 
 async def _auxiliary_state(request: Request) -> AuxiliaryState:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from engine.errors import FloebergError
+from engine.fault_points import FaultPoint, reach
 
 CHUNK_BYTES = 512 << 10
 """Batches are joined up to this size before they are sent: large enough that the hop between threads costs nothing."""
@@ -96,6 +97,7 @@ def _next_chunk(batches: Iterator[memoryview]) -> bytes:
     found: list[memoryview] = []
     size_bytes = 0
     for batch in batches:
+        reach(FaultPoint.BATCH_MADE)
         found.append(batch)
         size_bytes += len(batch)
         if size_bytes >= CHUNK_BYTES:
