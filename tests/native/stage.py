@@ -15,17 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Message as KafkaMessage
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.broker import KafkaBroker
 from engine.clock import SystemClock
 from engine.errors import Unavailable
+from engine.fsck import fsck_table
+from engine.fsck_report import FsckReport
 from engine.log_reader import LogReader
 from engine.table.catalog import embedded_catalog_properties, open_catalog
 from engine.table.file_index import FileIndex
 from engine.table.table_writer import TableWriter
+from engine.table.topic_table import TopicTable
 from engine.table.verifier import Verifier
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.plugin_jar import broker_properties
@@ -160,15 +164,12 @@ class NativeStage:
         self.tiering.on_cycle(lambda _: self.commits.ring())
         self._reader = LogReader(file_index=FileIndex())
         self.open_door()
-        self._thread = threading.Thread(target=self.tiering.run_forever, args=(self._stop,), daemon=True)
-        self._thread.start()
+        self._start_tiering()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close_door()
-        self._stop.set()
-        self.tiering.hurry()
-        self._thread.join(30)
+        self._stop_tiering()
         self._reader.close()
         self._seam.close()
         self.broker.stop()
@@ -193,6 +194,49 @@ class NativeStage:
         return "".join(
             str(report.problem) for report in self.reports() if report.partition.topic == topic and report.problem
         )
+
+    def report_of(self, topic: str) -> PartitionReport:
+        """Partition 0 of a topic as the last cycle left it."""
+        (found,) = (report for report in self.reports() if report.partition.topic == topic)
+        return found
+
+    def fsck(self, topic: str, *, may_be_compacted: bool = False) -> FsckReport:
+        """The table of a topic against its ledger, its files, and the log as far as the broker still has it."""
+        return fsck_table(self.table(topic), log_dirs=self.broker.log_dirs, may_be_compacted=may_be_compacted)
+
+    def table(self, topic: str) -> TopicTable:
+        table = self._writer.open(topic, self.report_of(topic).partition.topic_id)
+        assert table is not None, f"{topic} has no table"
+        return table
+
+    def stored(self, topic: str) -> list[tuple[int, bytes | None]]:
+        """Offsets and values of partition 0, over everything that the ledger covers."""
+        table = self.table(topic)
+        return [
+            found
+            for block in self._reader.records(table, 0, table.ledger[0].range)
+            for found in zip(block.offset.tolist(), block.value.to_list(), strict=True)
+        ]
+
+    @contextmanager
+    def tiering_away(self) -> Iterator[None]:
+        """Nobody looks at the log directories within the block."""
+        self._stop_tiering()
+        try:
+            yield
+        finally:
+            self._start_tiering()
+
+    def _start_tiering(self) -> None:
+        self._stop.clear()
+        self._thread = threading.Thread(target=self.tiering.run_forever, args=(self._stop,), daemon=True)
+        self._thread.start()
+
+    def _stop_tiering(self) -> None:
+        self._stop.set()
+        self.tiering.hurry()
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the tiering loop did not end"
 
     def open_door(self) -> None:
         """As a daemon that was just started does: what an earlier one verified has to be verified again."""
@@ -284,7 +328,14 @@ class NativeStage:
         return "\n".join([f"local {self.local_segments(topic, partition)}", *map(str, found), *last])
 
 
-def send_one(producer: Producer, topic: str, partition: int, record: Sent) -> None:
+def send_one(
+    producer: Producer,
+    topic: str,
+    partition: int,
+    record: Sent,
+    told: Callable[[KafkaError | None, KafkaMessage], None] | None = None,
+) -> None:
+    """``told`` is called with the broker's answer."""
     while True:
         try:
             producer.produce(
@@ -294,6 +345,7 @@ def send_one(producer: Producer, topic: str, partition: int, record: Sent) -> No
                 partition=partition,
                 timestamp=record.timestamp_ms,
                 headers=list(record.headers) or None,
+                on_delivery=told,
             )
             return
         except BufferError:
