@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,39 +10,40 @@ from urllib.parse import urlparse
 
 from pydantic import ValidationError as InvalidMetadata
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
     BadRequestError,
     CommitFailedException,
+    ForbiddenError,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
     RESTError,
     TableAlreadyExistsError,
+    TooManyRequestsError,
+    UnauthorizedError,
     ValidationException,
 )
-from pyiceberg.io import FileIO
-from pyiceberg.table import CommitTableResponse, Table, Transaction
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import AssertTableUUID, TableRequirement, TableUpdate, update_table_metadata
+from pyiceberg.table.update import AssertTableUUID, TableUpdate, update_table_metadata
 from requests import RequestException
-from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
-from engine.fault_points import FaultPoint, reach
+from engine.table.sqlite_catalog import SqliteCatalog, is_damage, is_refused
 from engine.table.warehouse import Warehouse
 
 DEFAULT_NAMESPACE = "kafka"
 DEFAULT_CATALOG_NAME = "floeberg"
 
-_SQLITE_BUSY_MS = 30_000
-"""How long a commit waits for another process's: theirs takes milliseconds, a backup may take seconds."""
-
-_CACHED_METADATA = 64
-"""Parsed metadata files kept per catalog: one for each table that is being written, with room to spare."""
-
 _FILE_IO = "engine.table.durable_file_io.DurableFileIO"
+_REST_CATALOG = "engine.table.rest_catalog.BoundedRestCatalog"
+
+_REFUSALS = (UnauthorizedError, AuthorizationExpiredError, ForbiddenError, TooManyRequestsError)
+"""Answers that a catalog gives before it does anything."""
+
+_NO_ANSWER = (RESTError, SQLAlchemyError, RequestException, OSError, NotImplementedError)
 
 Identifier = tuple[str, ...]
 
@@ -73,76 +73,15 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
     try:
         with translated_errors("the catalog can't be opened"):
             if given.get("uri", "").startswith("sqlite:"):
-                _make_parent(given["uri"])
                 return SqliteCatalog(name, **given)
+            if given.get("type") == "rest" or ("type" not in given and given.get("uri", "").startswith("http")):
+                given.pop("type", None)
+                given.setdefault("py-catalog-impl", _REST_CATALOG)
             return load_catalog(name, **given)
     except (ValueError, KeyError, ModuleNotFoundError) as error:
         raise Invalid(
             f"the [catalog] settings describe no catalog: {error}", next_step="see pyiceberg's catalog configuration"
         ) from error
-
-
-def _make_parent(uri: str) -> None:
-    path = uri.removeprefix("sqlite:///").partition("?")[0]
-    if path and not path.startswith(":"):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-
-
-class SqliteCatalog(SqlCatalog):
-    """pyiceberg's SQL catalog on SQLite, safe between processes and quick on tables with a long history.
-
-    A metadata file never changes, so a parsed one is kept by its location: a commit then reads nothing but the row
-    that points at it.
-    """
-
-    def __init__(self, name: str, **properties: str) -> None:
-        self._parsed: OrderedDict[str, TableMetadata] = OrderedDict()
-        super().__init__(name, **properties)
-        event.listen(self.engine, "connect", _prepare_connection)
-        self.engine.dispose()  # connections made so far were not prepared
-
-    def commit_table(
-        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
-    ) -> CommitTableResponse:
-        response = super().commit_table(table, requirements, updates)
-        reach(FaultPoint.CATALOG_CHANGED)
-        self._keep(response.metadata_location, response.metadata)
-        return response
-
-    @staticmethod
-    def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
-        SqlCatalog._write_metadata(metadata, io, metadata_path)
-        reach(FaultPoint.METADATA_DURABLE)
-
-    def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:
-        location = orm_table.metadata_location
-        metadata = self._parsed.get(location)
-        if metadata is None:
-            table = super()._convert_orm_to_iceberg(orm_table)
-            self._keep(table.metadata_location, table.metadata)
-            return table
-        identifier = (*Catalog.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
-        return Table(
-            identifier=identifier,
-            metadata=metadata,
-            metadata_location=location,
-            io=self._load_file_io(metadata.properties, location),
-            catalog=self,
-        )
-
-    def _keep(self, location: str, metadata: TableMetadata) -> None:
-        self._parsed[location] = metadata
-        while len(self._parsed) > _CACHED_METADATA:
-            self._parsed.popitem(last=False)
-
-
-def _prepare_connection(connection: Any, _record: object) -> None:
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={_SQLITE_BUSY_MS}")
-    # Readers never block the writer; FULL makes a commit survive a power cut, which WAL's usual NORMAL would not.
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.close()
 
 
 def table_identifier(namespace: str, topic: str) -> Identifier:
@@ -232,17 +171,29 @@ def commit(table: Table, transaction: Transaction) -> None:
     nobody validated, and it removes the manifests of a commit that was answered with a conflict even where a retry of
     the transport had landed it. Files that a failed attempt leaves behind are unreferenced and cost only space.
 
-    Raises CommitConflict (nothing was changed), Invalid (the catalog refuses the request), CommitUnknown.
+    Raises CommitConflict or Unavailable (nothing was changed), Invalid (the catalog refuses the request), Corrupt (its
+    database is damaged), CommitUnknown. What each answer of a catalog means: docs/commit_protocol.md.
     """
     updates, requirements = transaction._updates, transaction._requirements
+    where = table.metadata_location
     try:
         table._do_commit(updates, (*requirements, AssertTableUUID(uuid=table.metadata.table_uuid)))
     except (CommitFailedException, NoSuchTableError, ValidationException) as error:
-        raise CommitConflict(f"another commit came first: {error}", file=table.metadata_location) from error
+        raise CommitConflict(f"another commit came first: {error}", file=where) from error
     except BadRequestError as error:
-        raise Invalid(f"the catalog refuses the commit: {error}", file=table.metadata_location) from error
-    except (RESTError, SQLAlchemyError, RequestException, OSError, Unavailable, ValueError) as error:
-        raise CommitUnknown(f"the commit was not answered: {error!r}", file=table.metadata_location) from error
+        raise Invalid(f"the catalog refuses the commit: {error}", file=where) from error
+    except _REFUSALS as error:
+        raise Unavailable(f"the catalog refuses the commit: {error!r}", file=where) from error
+    except (*_NO_ANSWER, ValueError) as error:
+        if isinstance(error, SQLAlchemyError) and is_refused(error):
+            raise _database_error("the commit was not made", error, where) from error
+        raise CommitUnknown(f"the commit was not answered: {error!r}", file=where) from error
+
+
+def _database_error(problem: str, error: SQLAlchemyError, where: str | None) -> Unavailable | Corrupt:
+    if is_damage(error):
+        return Corrupt(f"{problem}: the catalog's database is damaged: {error}", file=where)
+    return Unavailable(f"{problem}: {error}", file=where)
 
 
 @contextlib.contextmanager
@@ -255,5 +206,7 @@ def translated_errors(problem: str, *, table: Identifier | None = None) -> Itera
         raise Corrupt(f"{problem}: its metadata file is missing: {error}", file=named) from error
     except InvalidMetadata as error:
         raise Corrupt(f"{problem}: its metadata is damaged: {error}", file=named) from error
-    except (RESTError, SQLAlchemyError, RequestException, OSError) as error:
+    except SQLAlchemyError as error:
+        raise _database_error(problem, error, named) from error
+    except _NO_ANSWER as error:
         raise Unavailable(f"{problem}: {error}", file=named) from error

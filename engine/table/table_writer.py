@@ -34,6 +34,9 @@ from engine.table.topic_table import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOP
 COMMIT_ATTEMPTS = 20
 """Six processes committing to one table at once need about that many; more means something else is wrong."""
 
+COMMIT_PATIENCE_MS = 60_000
+"""No further attempt begins behind it: twenty attempts of which each waits for a silent catalog would take an hour."""
+
 FIRST_WAIT_MS = 10
 LONGEST_WAIT_MS = 1_000
 _JITTER_STEPS = 1 << 16
@@ -177,7 +180,8 @@ class TableWriter:
     def _change(self, table: TopicTable, change: Change) -> TopicTable:
         """Load, decide, commit; again after a conflict or an unanswered commit. None from ``change``: nothing to do."""
         unanswered: CommitUnknown | None = None
-        for attempt in range(COMMIT_ATTEMPTS):
+        began_ms, attempt = self._clock.monotonic_ms(), 0
+        while attempt < COMMIT_ATTEMPTS and self._clock.monotonic_ms() - began_ms <= COMMIT_PATIENCE_MS:
             found = self._state(table, unanswered)
             view = self._loader.view(found)
             staged = change(found, view)
@@ -192,11 +196,15 @@ class TableWriter:
             except CommitUnknown as error:
                 log.warning("commit_unanswered", topic=table.topic, attempt=attempt, problem=error.problem)
                 unanswered = error
+            except (Unavailable, Invalid, Corrupt) as error:
+                # Refused: true of this attempt, while an earlier one may still land.
+                raise (unanswered or error) from error
             self._tables.pop(table.topic_id, None)
             self._wait(attempt)
+            attempt += 1
         if unanswered is not None:
             raise unanswered
-        raise Unavailable(f"the commit met a conflict {COMMIT_ATTEMPTS} times", topic=table.topic)
+        raise Unavailable(f"the commit met a conflict {attempt} times", topic=table.topic)
 
     def _state(self, table: TopicTable, unanswered: CommitUnknown | None) -> Table:
         """The state to decide on: the one in memory, which may be old (the commit finds out), or the catalog's."""

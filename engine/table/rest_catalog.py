@@ -1,0 +1,74 @@
+"""An Iceberg REST catalog that is asked with patience that ends: pyiceberg's client waits for an answer for ever."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError as InvalidAnswer
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError, RESTError
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from requests import HTTPError, Session
+
+from engine.errors import Invalid
+from engine.fault_points import FaultPoint, reach
+
+TIMEOUT_PROPERTY = "rest.timeout-ms"
+DEFAULT_TIMEOUT_MS = 30_000
+"""How long a catalog may be silent: its commits take milliseconds, one behind a busy database some seconds."""
+
+
+class BoundedRestCatalog(RestCatalog):
+    """pyiceberg's REST catalog; every request has a time limit, and an answer nobody can read is none.
+
+    Raises RESTError where an answer is not what the protocol says, ``requests``' errors where none comes.
+    """
+
+    def _config_headers(self, session: Session) -> None:
+        # The library's one step between making a session and using it: signing in asks the server too.
+        super()._config_headers(session)
+        timeout_ms = _timeout_ms(self.properties)
+        session.request = partial(session.request, timeout=timeout_ms / 1000)  # type: ignore[method-assign]
+
+    def _fetch_config(self) -> None:
+        try:
+            super()._fetch_config()
+        except InvalidAnswer as error:
+            raise RESTError(f"{self.uri} does not answer as an Iceberg REST catalog: {error}") from error
+
+    def load_table(self, identifier: Any) -> Table:
+        try:
+            return super().load_table(identifier)
+        except InvalidAnswer as error:
+            raise RESTError(f"the answer describes no table: {error}") from error
+
+    def create_table(self, *arguments: Any, **named: Any) -> Table:
+        try:
+            return super().create_table(*arguments, **named)
+        except InvalidAnswer as error:
+            raise RESTError(f"the answer describes no table: {error}") from error
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """As the library's, but a 404 is NoSuchTableError and an answer that can't be read leaves the state unknown."""
+        try:
+            response = super().commit_table(table, requirements, updates)
+            reach(FaultPoint.CATALOG_CHANGED)
+            return response
+        except InvalidAnswer as error:
+            raise CommitStateUnknownException(f"the answer is no committed table: {error}") from error
+        except RESTError as error:
+            cause = error.__cause__
+            if isinstance(cause, HTTPError) and cause.response is not None and cause.response.status_code == 404:
+                raise NoSuchTableError(str(error)) from error
+            raise
+
+
+def _timeout_ms(properties: dict[str, Any]) -> int:
+    text = str(properties.get(TIMEOUT_PROPERTY, DEFAULT_TIMEOUT_MS))
+    if not text.isdecimal() or int(text) == 0:
+        raise Invalid(f"{TIMEOUT_PROPERTY} is a number of milliseconds above 0, not {text!r}")
+    return int(text)
