@@ -28,12 +28,16 @@ RESOLVE_TIMEOUT_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class MavenArtifact:
-    """Coordinates of an artifact. With ``alone`` its dependencies are left out (it bundles or needs none)."""
+    """Coordinates of an artifact. With ``alone`` its dependencies are left out (it bundles or needs none).
+
+    ``classifier`` names one of several jars of the same coordinates (``tests``).
+    """
 
     group: str
     name: str
     version: str
     alone: bool = False
+    classifier: str = ""
 
     @classmethod
     def parse(cls, text: str, *, alone: bool = False) -> MavenArtifact:
@@ -87,7 +91,8 @@ def class_path(jars: Sequence[Path]) -> str:
 
 
 def _folder_name(artifacts: Sequence[MavenArtifact]) -> str:
-    asked = "\n".join(f"{artifact} {artifact.alone}" for artifact in sorted(artifacts))
+    # The classifier's place stays empty without one: folders that are there already keep their names.
+    asked = "\n".join(f"{artifact} {artifact.alone}{artifact.classifier}" for artifact in sorted(artifacts))
     return f"{artifacts[0].name}-{artifacts[0].version}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
 
 
@@ -112,7 +117,7 @@ def _resolve_into(folder: Path, artifacts: Sequence[MavenArtifact], ivy_cache: P
         "-Dsun.net.client.defaultReadTimeout=60000",
         *("-cp", str(_pyspark_jars() / "*"), "org.apache.ivy.Main"),
         *("-cache", str(ivy_cache), "-ivy", str(wanted), "-confs", "default", "-types", "jar", "bundle"),
-        *("-retrieve", f"{unfinished}/[artifact]-[revision].[ext]"),
+        *("-retrieve", f"{unfinished}/[artifact]-[revision](-[classifier]).[ext]"),
     ]
     settings = os.environ.get("FLOEBERG_IVY_SETTINGS")
     if settings:
@@ -130,16 +135,27 @@ def _resolve_into(folder: Path, artifacts: Sequence[MavenArtifact], ivy_cache: P
 
 def _ivy_file(artifacts: Sequence[MavenArtifact]) -> str:
     """An Ivy module that depends on the artifacts (format: Ivy 2.x ``ivy.xml``)."""
+    # Ivy takes a module once: jars that differ in their classifier are artifacts of one dependency.
+    modules: dict[tuple[str, str, str], list[MavenArtifact]] = {}
+    for artifact in artifacts:
+        modules.setdefault((artifact.group, artifact.name, artifact.version), []).append(artifact)
     lines = [
-        f"<dependency org={quoteattr(artifact.group)} name={quoteattr(artifact.name)}"
-        f' rev={quoteattr(artifact.version)} conf="default->default" transitive="{str(not artifact.alone).lower()}"/>'
-        for artifact in artifacts
+        f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)}"
+        f' conf="default->default" transitive="{str(not all(jar.alone for jar in jars)).lower()}">'
+        f"{''.join(map(_jar_element, jars)) if any(jar.classifier for jar in jars) else ''}</dependency>"
+        for (group, name, version), jars in modules.items()
     ]
     return (
-        '<ivy-module version="2.0"><info organisation="floeberg" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="floeberg" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{''.join(lines)}</dependencies></ivy-module>"
     )
+
+
+def _jar_element(artifact: MavenArtifact) -> str:
+    classifier = f" m:classifier={quoteattr(artifact.classifier)}" if artifact.classifier else ""
+    return f'<artifact name={quoteattr(artifact.name)} type="jar" ext="jar"{classifier}/>'
 
 
 def _pyspark_jars() -> Path:
