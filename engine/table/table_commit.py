@@ -14,7 +14,7 @@ from pyiceberg.table import Table, Transaction
 
 from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
-from engine.table.catalog import begin
+from engine.table.catalog import begin, translated_errors
 from engine.table.ledger import LEDGER_PREFIX, Decision, LedgerEntry, decide, extend, ranges_to_json
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import Outcome, RangeAppend
@@ -102,7 +102,8 @@ def _stage(
     snapshot = transaction.update_snapshot(snapshot_properties=summary).fast_append()
     for file in files:
         snapshot.append_data_file(file)
-    snapshot.commit()
+    with translated_errors("the commit's manifests can't be written", table=tuple(table.name())):
+        snapshot.commit()
     reach(FaultPoint.SNAPSHOT_STAGED)
     transaction.set_properties(properties)
     return transaction, snapshot.snapshot_id
