@@ -1,0 +1,247 @@
+"""The commit protocol as a state machine small enough to visit every state: two daemons, one partition, one catalog.
+
+The decisions are the program's own (``engine.table.ledger``); what surrounds them is reduced to what can interleave:
+loading, planning, staging, a request on its way, an answer that arrives or not, leaders that change and daemons that
+do not notice, daemons that end. ``Rules`` switches off one rule at a time: the model must then find what goes wrong.
+docs/commit_protocol.md, "Every interleaving", reads along with this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from engine.digest import EMPTY_DIGEST
+from engine.offset_range import OffsetRange
+from engine.table.ledger import Decision, LedgerEntry, decide, extend
+
+SEGMENT_ENDS = ((2,), (1, 2))
+"""Where the closed segments of each daemon's replica end: never at the same offsets but the last."""
+
+LOG_END = 2
+
+MOST_REQUESTS = 2
+"""On their way at once: the one waited for, and one that nobody waits for any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the protocol asks for. Each one that is off has a trace that loses, doubles or invents something."""
+
+    asserts_snapshot: bool = True
+    """A commit lands only on the snapshot it was decided on."""
+    decides_again: bool = True
+    """After a conflict or no answer the range is decided on the ledger as it is then."""
+    checks_epoch: bool = True
+    """An older leader epoch than the ledger's commits nothing."""
+    horizon_makes_snapshot: bool = True
+    """A new log start is a snapshot of its own, not a change of properties alone."""
+    copied_needs_ledger: bool = True
+    """The broker is told "copied" only for what a loaded ledger covers."""
+
+
+class Request(NamedTuple):
+    """A commit on its way to the catalog; ``added`` is None for a new log start."""
+
+    sender: int
+    asserted: int
+    entry: LedgerEntry
+    added: OffsetRange | None
+    epoch: int
+
+
+class Daemon(NamedTuple):
+    """What one process holds in memory; all of it is gone when it ends."""
+
+    epoch: int | None = None
+    """The epoch it believes to lead in."""
+    loaded: tuple[int, LedgerEntry | None] | None = None
+    planned: OffsetRange | None = None
+    is_waiting: bool = False
+
+
+class State(NamedTuple):
+    """``files`` are the ranges that the current snapshot names; ``dropped`` is what the broker let go of."""
+
+    snapshot: int
+    entry: LedgerEntry | None
+    files: tuple[OffsetRange, ...]
+    requests: frozenset[Request]
+    daemons: tuple[Daemon, Daemon]
+    leader: int
+    epoch: int
+    dropped: int
+    crashes_left: int
+
+
+class Step(NamedTuple):
+    name: str
+    state: State
+
+
+START = State(
+    snapshot=0,
+    entry=None,
+    files=(),
+    requests=frozenset(),
+    daemons=(Daemon(), Daemon()),
+    leader=0,
+    epoch=0,
+    dropped=0,
+    crashes_left=1,
+)
+
+
+class CommitModel:
+    """``steps`` are all that can happen next; ``broken`` says which promise a state breaks."""
+
+    def __init__(self, rules: Rules | None = None, *, elections: int = 2) -> None:
+        """``elections``: 2 are enough for a leader to lose the partition and get it back under a newer epoch."""
+        self._rules = rules or Rules()
+        self._elections = elections
+
+    def steps(self, state: State) -> Iterator[Step]:
+        if state.epoch < self._elections:
+            yield Step("the other broker is elected", state._replace(leader=1 - state.leader, epoch=state.epoch + 1))
+        for who in (0, 1):
+            yield from self._steps_of(state, who)
+        for request in state.requests:
+            yield from self._arrives(state, request)
+
+    def broken(self, state: State) -> str | None:
+        at = 0
+        for added in sorted(state.files):
+            if added.start < at:
+                return f"offsets from {added.start} are in the table twice"
+            if added.start > at:
+                return f"offsets {at} to {added.start} are missing between files"
+            at = added.end
+        covered = 0 if state.entry is None else state.entry.end
+        if covered != at:
+            return f"the ledger ends at {covered}, the files at {at}"
+        if state.dropped > at:
+            return f"the broker dropped offsets up to {state.dropped}, the table has them up to {at}"
+        return None
+
+    def broken_step(self, before: State, after: State) -> str | None:
+        """What may never go back."""
+        old, new = before.entry, after.entry
+        if old is None or new is None:
+            return None if old is None else "the ledger's line vanished"
+        for name in ("end", "epoch", "log_start"):
+            if getattr(new, name) < getattr(old, name):
+                return f"the ledger's {name} went from {getattr(old, name)} back to {getattr(new, name)}"
+        return None
+
+    def _steps_of(self, state: State, who: int) -> Iterator[Step]:
+        daemon = state.daemons[who]
+        if state.crashes_left:
+            yield Step(f"{who} ends and starts", _with(state, who, Daemon())._replace(crashes_left=0))
+        if daemon.is_waiting:
+            yield Step(f"{who} waits no longer", _with(state, who, self._after_no_answer(daemon)))
+            return
+        if state.leader == who and daemon.epoch != state.epoch:
+            yield Step(f"{who} learns that it leads", _with(state, who, daemon._replace(epoch=state.epoch)))
+        if daemon.loaded != (state.snapshot, state.entry):
+            loaded = daemon._replace(loaded=(state.snapshot, state.entry))
+            yield Step(f"{who} loads the table", _with(state, who, loaded))
+        if daemon.loaded is None or daemon.epoch is None:
+            return
+        entry = daemon.loaded[1]
+        if daemon.planned is None:
+            planned = _next_range(entry, who)
+            if planned is not None:
+                yield Step(f"{who} plans and writes {planned}", _with(state, who, daemon._replace(planned=planned)))
+        else:
+            yield from self._decide(state, who, daemon.planned)
+        yield from self._horizon(state, who)
+        yield from self._copied(state, who)
+
+    def _decide(self, state: State, who: int, planned: OffsetRange) -> Iterator[Step]:
+        daemon = state.daemons[who]
+        assert daemon.loaded is not None and daemon.epoch is not None, "the caller has seen to it"
+        snapshot, entry = daemon.loaded
+        epoch = daemon.epoch
+        asked_as = epoch if self._rules.checks_epoch or entry is None else max(epoch, entry.epoch)
+        decision = decide(entry, added=planned, leader_epoch=asked_as)
+        if decision is not Decision.ACCEPT:
+            settled = daemon._replace(planned=None, epoch=None if decision is Decision.FENCED else epoch, loaded=None)
+            yield Step(f"{who} is told: {decision.value}", _with(state, who, settled))
+            return
+        entry_after = extend(entry, added=planned, leader_epoch=epoch, digest=EMPTY_DIGEST)
+        if not self._rules.checks_epoch:
+            entry_after = replace(entry_after, epoch=epoch)
+        request = Request(who, snapshot, entry_after, planned, epoch)
+        yield from _sends(f"{who} sends the commit of {planned}", state, request)
+
+    def _horizon(self, state: State, who: int) -> Iterator[Step]:
+        """The broker's log start moved to 1: recorded once the table reaches that far."""
+        daemon = state.daemons[who]
+        assert daemon.loaded is not None and daemon.epoch is not None, "the caller has seen to it"
+        snapshot, entry = daemon.loaded
+        if entry is None or entry.log_start or entry.end < 1 or daemon.planned is not None:
+            return
+        request = Request(who, snapshot, replace(entry, log_start=1), None, daemon.epoch)
+        yield from _sends(f"{who} sends a new log start", state, request)
+
+    def _copied(self, state: State, who: int) -> Iterator[Step]:
+        """The broker beside the daemon asks about its next segment, and drops it when it is told "copied"."""
+        daemon = state.daemons[who]
+        assert daemon.loaded is not None, "the caller has seen to it"
+        end = next((end for end in SEGMENT_ENDS[who] if end > state.dropped), None)
+        if end is None or state.leader != who:
+            return
+        entry = daemon.loaded[1]
+        is_covered = entry is not None and entry.end >= end
+        is_written = daemon.planned is not None and daemon.planned.end >= end
+        if is_covered or (is_written and not self._rules.copied_needs_ledger):
+            yield Step(f"{who} answers copied up to {end}", state._replace(dropped=end))
+
+    def _arrives(self, state: State, request: Request) -> Iterator[Step]:
+        """A request reaches the catalog now, or never; its answer reaches the sender, or not."""
+        without = state._replace(requests=state.requests - {request})
+        yield Step(f"a request of {request.sender} is lost", without)
+        is_horizon = request.added is None
+        asserts = self._rules.asserts_snapshot and (self._rules.horizon_makes_snapshot or not is_horizon)
+        landed = not asserts or request.asserted == state.snapshot
+        if landed:
+            makes_snapshot = self._rules.horizon_makes_snapshot or not is_horizon
+            after = without._replace(
+                snapshot=state.snapshot + makes_snapshot,
+                entry=request.entry,
+                files=state.files if request.added is None else (*state.files, request.added),
+            )
+        else:
+            after = without
+        name = f"a request of {request.sender} {'lands' if landed else 'meets a conflict'}"
+        yield Step(f"{name}, its answer is lost", after)
+        daemon = state.daemons[request.sender]
+        if daemon.is_waiting:
+            told = Daemon(epoch=daemon.epoch, loaded=(after.snapshot, after.entry))
+            if not landed:
+                told = self._after_no_answer(daemon)
+            yield Step(name, _with(after, request.sender, told))
+
+    def _after_no_answer(self, daemon: Daemon) -> Daemon:
+        """A conflict and no answer are the same: load again, decide again. The rule off: send the same once more."""
+        return daemon._replace(is_waiting=False, loaded=None if self._rules.decides_again else daemon.loaded)
+
+
+def _next_range(entry: LedgerEntry | None, who: int) -> OffsetRange | None:
+    """From the ledger's end to the end of the segment it lies in: in the middle of a segment if it must."""
+    start = 0 if entry is None else entry.end
+    end = next((end for end in SEGMENT_ENDS[who] if end > start), None)
+    return None if end is None else OffsetRange(start=start, end=end)
+
+
+def _sends(name: str, state: State, request: Request) -> Iterator[Step]:
+    requests = state.requests | {request}
+    if len(requests) <= MOST_REQUESTS:
+        waiting = state.daemons[request.sender]._replace(is_waiting=True)
+        yield Step(name, _with(state, request.sender, waiting)._replace(requests=requests))
+
+
+def _with(state: State, who: int, daemon: Daemon) -> State:
+    daemons = (daemon, state.daemons[1]) if who == 0 else (state.daemons[0], daemon)
+    return state._replace(daemons=daemons)
