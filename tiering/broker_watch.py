@@ -77,7 +77,7 @@ class BrokerWatch:
             if view.is_answered:
                 self._last_answered[partition] = view
                 history = self._stable.setdefault(partition, StableHistory())
-                history.note(self._clock.now_ms(), view.last_stable_offset)
+                history.note(now_ms, view.last_stable_offset)
         others = {partition: view for partition, view in leaders.items() if partition.topic not in topics}
         return {**others, **answered}
 
@@ -96,7 +96,10 @@ class BrokerWatch:
         return self._last_answered.get(partition)
 
     def untiered_since_ms(self, partition: TopicIdPartition, tiered_end: int) -> int | None:
-        """Since when stable records beyond ``tiered_end`` wait, by our own clock; None when none does."""
+        """Since when (monotonic) stable records beyond ``tiered_end`` wait; None when none does.
+
+        Counted from when this process first saw them: a record's own timestamp may say anything.
+        """
         history = self._stable.get(partition)
         return None if history is None else history.untiered_since_ms(tiered_end)
 

@@ -22,27 +22,40 @@ from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.observation import PartitionState
 from tiering.partition_record import PartitionRecord
 from tiering.planner import PlannedRange, RangePlan, Waiting, plan_ranges
-from tiering.range_work import RangeWork, ReadyAppend, WorkDone
+from tiering.range_work import RangeWork, ReadyAppend
 from tiering.rewriter import Rewriter
-from tiering.states import Observed, StateObserver
+from tiering.states import HeldUp, Observed, StateObserver
 from tiering.tiering_limits import TieringLimits
 from tiering.topic_rule import TopicRule
 
 _LONGEST_BACKOFF_MS = 30_000
 """Between cycles that fail as a whole (broker or catalog away); a hurry ends the wait all the same."""
 
+_NOTHING_LEFT = frozenset(
+    {
+        Waiting.NOTHING_CLOSED,
+        Waiting.LEADER_ELSEWHERE,
+        Waiting.NEWER_OWNER,
+        Waiting.UNKNOWN_TOPIC,
+        Waiting.OPEN_TRANSACTION,
+        Waiting.NOT_REPLICATED,
+    }
+)
+"""Reasons why a partition has nothing to do now that could go wrong."""
+
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Committed:
-    """What the commits of one cycle added."""
+    """What the commits of one cycle added, and how long its steps took."""
 
     commits: int = 0
     files: int = 0
     records: int = 0
     value_bytes: int = 0
     ranges: dict[TopicIdPartition, list[OffsetRange]]
+    durations_ms: dict[str, float]
 
 
 class TieringLoop:
@@ -114,13 +127,21 @@ class TieringLoop:
         except FloebergError as error:
             whole_ms = self._clock.monotonic_ms() - began_ms
             report = CycleReport(started_ms=started_ms, durations_ms={"whole": whole_ms}, problems=(error,))
+        return self._publish(report)
+
+    def _publish(self, report: CycleReport) -> CycleReport:
         self._report = report
         problems = frozenset(map(str, report.problems))
         for problem in sorted(problems - self._known_problems):
             _log.warning("problem", error=problem)
+        for problem in sorted(self._known_problems - problems):
+            _log.info("problem_over", error=problem)
         self._known_problems = problems
         for listener in self._listeners:
-            listener(report)
+            try:
+                listener(report)
+            except Exception:  # noqa: BLE001 - the outermost guard of what others do with a report
+                _log.exception("listener_failed")
         return report
 
     def _guarded_cycle(self) -> CycleReport:
@@ -128,33 +149,22 @@ class TieringLoop:
             return self.cycle()
         except Exception as error:  # noqa: BLE001 - the outermost guard of the daemon's loop
             _log.exception("cycle_ended_unforeseen")
-            problem = Unavailable(f"a cycle ended with an error that is not one of ours: {error!r}")
-            return CycleReport(started_ms=self._clock.now_ms(), durations_ms={}, problems=(problem,))
+            problem = Unavailable(
+                f"a cycle ended with an error that is not one of ours: {error!r}",
+                next_step="the next cycle tries again; if it stays, report it with the log's stack trace.",
+            )
+            return self._publish(CycleReport(started_ms=self._clock.now_ms(), durations_ms={}, problems=(problem,)))
 
     def _cycle(self, started_ms: int, began_ms: int) -> CycleReport:
         observed, plan = self._plan()
-        observed_ms = self._clock.monotonic_ms()
-        work = WorkDone()
-        committed = _Committed(ranges={})
-        if plan.ranges:
-            work = self._work.run(plan.ranges, logs=observed.logs, topic_of=self._observer.topic_of)
-            for partition, error in work.failures.items():
-                self._fail(partition, error)
-        worked_ms = self._clock.monotonic_ms()
-        if work.ready:
-            reach(FaultPoint.RANGES_VERIFIED)
-            self._commit(work.ready, committed)
-        ended_ms = self._clock.monotonic_ms()
+        committed = _Committed(ranges={}, durations_ms={"observe": self._clock.monotonic_ms() - began_ms})
+        for ranges in self._turns(plan.ranges):
+            self._work_on(ranges, observed, committed)
         # Work that was refused or failed waits for the pause; work that was left for its size does not.
         is_limited = any(reason.kind is Waiting.LIMIT for reason in plan.waiting.values())
         return CycleReport(
             started_ms=started_ms,
-            durations_ms={
-                "observe": observed_ms - began_ms,
-                **work.durations_ms,
-                "commit": ended_ms - worked_ms,
-                "whole": ended_ms - began_ms,
-            },
+            durations_ms={**committed.durations_ms, "whole": self._clock.monotonic_ms() - began_ms},
             commits=committed.commits,
             files=committed.files,
             records=committed.records,
@@ -166,32 +176,58 @@ class TieringLoop:
             more=is_limited and committed.commits > 0,
         )
 
+    def _turns(self, ranges: Sequence[PlannedRange]) -> list[Sequence[PlannedRange]]:
+        """Partitions that failed the last time have a turn of their own, the last: what they do may kill a worker, or
+        take until a time-out, and no other partition's commit is to wait for that."""
+        suspects = {partition for partition, record in self._records.items() if record.failures}
+        sound = [planned for planned in ranges if planned.partition not in suspects]
+        suspect = [planned for planned in ranges if planned.partition in suspects]
+        return [turn for turn in (sound, suspect) if turn]
+
+    def _work_on(self, ranges: Sequence[PlannedRange], observed: Observed, committed: _Committed) -> None:
+        work = self._work.run(ranges, logs=observed.logs, topic_of=self._observer.topic_of)
+        for partition, error in work.failures.items():
+            self._fail(partition, error)
+        worked_ms = self._clock.monotonic_ms()
+        if work.ready:
+            reach(FaultPoint.RANGES_VERIFIED)
+            self._commit(work.ready, committed)
+        for step, duration_ms in {**work.durations_ms, "commit": self._clock.monotonic_ms() - worked_ms}.items():
+            committed.durations_ms[step] = committed.durations_ms.get(step, 0) + duration_ms
+
     def _plan(self) -> tuple[Observed, RangePlan]:
         """Observe and plan; a plan stands only on tables that exist, which somebody else may have made and filled."""
         now_ms = self._clock.monotonic_ms()
         due = {partition for partition, record in self._records.items() if record.is_due(now_ms)}
         for partition in due:
             self._records[partition].resume()
-        observed = self._observer.observe(self._stopped(), relink=due)
+        observed = self._observer.observe(self._held_up(), relink=due)
         for partition, error in observed.failures.items():
-            self._fail(partition, error)
+            self._show(partition, error)
         observed = self._observer.hold(observed)
         plan = self._planned(observed, observed.failures)
         failures = self._observer.ensure_tables({item.partition for item in plan.ranges}, observed)
         for partition, error in failures.items():
             self._fail(partition, error)
         if plan.ranges:
-            observed = self._observer.again(observed, self._stopped())
+            observed = self._observer.again(observed, self._held_up())
             plan = self._planned(observed, {**observed.failures, **failures})
+        failures = {**observed.failures, **failures}
+        planned = {item.partition for item in plan.ranges}
         for state in observed.states:
             record = self._record(state.partition)
             record.waiting = plan.waiting.get(state.partition)
             record.at_risk_bytes = observed.at_risk_bytes.get(state.partition, 0)
+            nothing_left = record.waiting is not None and record.waiting.kind in _NOTHING_LEFT
+            if nothing_left and state.partition not in planned and state.partition not in failures:
+                # Somebody else did it, or it needs no doing any more: what was wrong must not be shown for ever.
+                record.recover()
+        self._records = {state.partition: self._record(state.partition) for state in observed.states}
         return observed, plan
 
     def _planned(self, observed: Observed, failures: Mapping[TopicIdPartition, FloebergError]) -> RangePlan:
         """The plan without the partitions whose tables can't be had now."""
-        plan = plan_ranges(observed.states, self._limits, now_ms=self._clock.now_ms())
+        plan = plan_ranges(observed.states, self._limits, now_ms=self._clock.monotonic_ms())
         ranges = tuple(item for item in plan.ranges if item.partition not in failures)
         return RangePlan(ranges=ranges, waiting=plan.waiting)
 
@@ -244,19 +280,31 @@ class TieringLoop:
             self._fail(planned.partition, _refused(planned, outcome))
 
     def _fail(self, partition: TopicIdPartition, error: FloebergError) -> None:
-        record = self._record(partition)
-        if record.problem is None or str(record.problem) != str(error):
-            _log.warning("partition_failed", topic=partition.topic, partition=partition.partition, error=str(error))
+        """Work on a partition failed."""
+        self._log_problem(partition, error)
         self._observer.forget_lost_links(partition)
-        record.fail(error, now_ms=self._clock.monotonic_ms(), retry_after_ms=self._limits.stopped_retry_ms)
+        self._record(partition).fail(error, now_ms=self._clock.monotonic_ms(), limits=self._limits)
+
+    def _show(self, partition: TopicIdPartition, error: FloebergError) -> None:
+        """A partition can't be worked on in this cycle; that it could not be looked at costs it no later one."""
+        self._log_problem(partition, error)
+        self._record(partition).problem = error
+
+    def _log_problem(self, partition: TopicIdPartition, error: FloebergError) -> None:
+        known = self._record(partition).problem
+        if known is None or str(known) != str(error):
+            _log.warning("partition_failed", topic=partition.topic, partition=partition.partition, error=str(error))
 
     def _record(self, partition: TopicIdPartition) -> PartitionRecord:
         return self._records.setdefault(partition, PartitionRecord())
 
-    def _stopped(self) -> dict[TopicIdPartition, str]:
-        return {
-            partition: str(record.stopped) for partition, record in self._records.items() if record.stopped is not None
-        }
+    def _held_up(self) -> HeldUp:
+        now_ms = self._clock.monotonic_ms()
+        records = self._records.items()
+        return HeldUp(
+            stopped={partition: str(record.stopped) for partition, record in records if record.stopped is not None},
+            failing={partition: str(record.problem) for partition, record in records if record.waits_for_retry(now_ms)},
+        )
 
     def _report_of(self, state: PartitionState) -> PartitionReport:
         return self._observer.report_of(state, self._record(state.partition))

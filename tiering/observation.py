@@ -57,8 +57,9 @@ class PartitionState:
     ``log`` None: no live directory (deleted topic, moved replica; spooled segments may remain). ``view`` None: the
     broker doesn't know this topic id. ``tiered_end`` and ``tiered_epoch`` are the ledger's, None and -1 before the
     first commit. ``native``: the broker keeps its segments until it is told they are tiered, so nothing is spooled.
-    ``untiered_since_ms``: since when stable records have waited beyond the ledger's end, None while there are none.
-    ``stopped``: why an operator must look before this partition goes on.
+    ``untiered_since_ms`` (monotonic): since when stable records have waited beyond the ledger's end, None while there
+    are none. ``stopped``: why an operator must look before this partition goes on. ``failing``: why it failed the last
+    times, while it is not yet time to try again.
     """
 
     partition: TopicIdPartition
@@ -72,6 +73,7 @@ class PartitionState:
     freshness_ms: int | None = None
     untiered_since_ms: int | None = None
     stopped: str | None = None
+    failing: str | None = None
 
     def ready(self) -> tuple[ClosedSegment, ...]:
         """Closed segments that end at or below the last stable offset and reach past the ledger's end."""

@@ -28,6 +28,7 @@ class Waiting(StrEnum):
     NEWER_OWNER = "the ledger has a newer leader epoch"
     NOT_LOCAL = "offsets that come next are neither in the log directory nor deleted"
     STOPPED = "stopped until an operator looks at it"
+    RETRY = "failed several times in a row and is tried again later"
     LIMIT = "its turn comes in a later cycle"
 
 
@@ -130,7 +131,10 @@ def _is_committed(spooled: SpooledSegment, state: PartitionState) -> bool:
 
 
 def plan_ranges(states: Sequence[PartitionState], limits: TieringLimits, *, now_ms: int) -> RangePlan:
-    """The ranges of this cycle: one a partition in turn, until a limit is met, so that none starves another."""
+    """The ranges of this cycle: one a partition in turn, until a limit is met, so that none starves another.
+
+    ``now_ms`` is monotonic, as ``untiered_since_ms`` is.
+    """
     waiting: dict[TopicIdPartition, WaitingReason] = {}
     queues: list[list[PlannedRange]] = []
     for state in states:
@@ -177,6 +181,8 @@ def _blocked(state: PartitionState) -> WaitingReason | None:
     """What keeps a partition from any work at all."""
     if state.stopped is not None:
         return WaitingReason(kind=Waiting.STOPPED, offset=state.tiered_end, detail=state.stopped)
+    if state.failing is not None:
+        return WaitingReason(kind=Waiting.RETRY, offset=state.tiered_end, detail=state.failing)
     view = state.view
     if view is None:
         # Spooled segments were stable when they were linked, and stay so whatever became of the topic.

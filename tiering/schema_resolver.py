@@ -32,13 +32,13 @@ class SchemaResolver:
 
     def given_up(self) -> dict[int, str]:
         """The ids whose records are kept raw for now, with the reasons."""
-        expired_ms = self._clock.now_ms() - self._limits.schema_retry_ms
+        expired_ms = self._clock.monotonic_ms() - self._limits.schema_retry_ms
         self._given_up = {key: value for key, value in self._given_up.items() if value[0] > expired_ms}
         return {schema_id: reason for schema_id, (_, reason) in self._given_up.items()}
 
     def give_up(self, schema_id: int, reason: str) -> None:
         """Keep the records of this id raw until it is asked for again."""
-        self._given_up[schema_id] = (self._clock.now_ms(), reason)
+        self._given_up[schema_id] = (self._clock.monotonic_ms(), reason)
 
     def resolve(self, schema_ids: Collection[int]) -> Resolution:
         """Ask the source for each id."""
@@ -50,7 +50,7 @@ class SchemaResolver:
                 schemas[schema_id] = self._get(schema_id)
                 self._away_since_ms.pop(schema_id, None)
             except Unavailable as error:
-                now_ms = self._clock.now_ms()
+                now_ms = self._clock.monotonic_ms()
                 since_ms = self._away_since_ms.setdefault(schema_id, now_ms)
                 if now_ms - since_ms < self._limits.schema_patience_ms:
                     waiting[schema_id] = error

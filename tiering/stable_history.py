@@ -9,7 +9,7 @@ _SAMPLES = 256
 
 
 class StableHistory:
-    """One partition's last stable offsets over time. Times are wall-clock milliseconds of our own, not of records."""
+    """One partition's last stable offsets over time. Times are monotonic milliseconds, so that no wait is negative."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, int]] = deque()

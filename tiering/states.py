@@ -38,6 +38,14 @@ class Observed:
     at_risk_bytes: Mapping[TopicIdPartition, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldUp:
+    """The partitions that are not worked on now, with what is wrong: until an operator looks, or for a while."""
+
+    stopped: Mapping[TopicIdPartition, str]
+    failing: Mapping[TopicIdPartition, str]
+
+
 class StateObserver:
     """Keeps everything that makes observing cheap: the watcher's caches, the spool's list, the tables' last states."""
 
@@ -79,7 +87,7 @@ class StateObserver:
         view = self._broker.last_answered(who)
         return None if view is None else view.log_start_offset
 
-    def observe(self, stopped: Mapping[TopicIdPartition, str], *, relink: Collection[TopicIdPartition]) -> Observed:
+    def observe(self, held_up: HeldUp, *, relink: Collection[TopicIdPartition]) -> Observed:
         """Look at everything. ``relink``: partitions whose links are made anew, as their segments may be repaired.
 
         Raises Unavailable when the broker does not answer, Invalid when it is not the log directories' own.
@@ -90,10 +98,11 @@ class StateObserver:
         self._cluster_id = self._broker.cluster_id(seen.cluster_ids)
         logs = {who: log for who, log in seen.logs.items() if rule_of(who.topic, self._rules) is not None}
         self._relink(logs, relink)
-        partitions = sorted(logs.keys() | self._spool.partitions())
-        self._broker.forget(lambda who: who not in logs)
+        lost = {who: error for who, error in seen.failures.items() if rule_of(who.topic, self._rules) is not None}
+        partitions = sorted(logs.keys() | lost.keys() | self._spool.partitions())
+        self._broker.forget(lambda who: who not in logs and who not in lost)
         leaders = self._broker.leaders(sorted({who.topic for who in partitions}))
-        failures = self._open_tables(partitions, leaders, seen)
+        failures = {**self._open_tables(partitions, leaders, seen), **lost}
         observed = Observed(
             states=(),
             logs=logs,
@@ -103,20 +112,20 @@ class StateObserver:
             failures=failures,
             at_risk_bytes={},
         )
-        observed = self.again(observed, stopped)
+        observed = self.again(observed, held_up)
         views = self._broker.with_offsets(
             leaders,
             worth_asking=partitions_worth_asking(observed.states),
             led_here=lambda view: view.leader_id in seen.node_ids,
         )
-        return observed if views is leaders else self.again(replace(observed, views=views), stopped)
+        return observed if views is leaders else self.again(replace(observed, views=views), held_up)
 
-    def again(self, observed: Observed, stopped: Mapping[TopicIdPartition, str]) -> Observed:
+    def again(self, observed: Observed, held_up: HeldUp) -> Observed:
         """The same observation with states made of what tables, spool and views say now."""
         native = self._broker.is_native(sorted({who.topic for who in observed.views}))
-        partitions = sorted(observed.logs.keys() | self._spool.partitions())
+        partitions = sorted(observed.logs.keys() | observed.failures.keys() | self._spool.partitions())
         states = tuple(
-            self._state(who, observed, native=native.get(who.topic, False), stopped=stopped.get(who))
+            self._state(who, observed, native=native.get(who.topic, False), held_up=held_up)
             for who in partitions
             if who.topic_id in self._topics
         )
@@ -182,7 +191,7 @@ class StateObserver:
             stable_end=None if view is None else view.last_stable_offset,
             high_watermark=None if view is None else view.high_watermark,
             log_start=None if view is None else view.log_start_offset,
-            lag_ms=0 if since_ms is None else max(0, self._clock.now_ms() - since_ms),
+            lag_ms=0 if since_ms is None else self._clock.monotonic_ms() - since_ms,
             lag_bytes=local_bytes - tiered_bytes,
             local_log_bytes=local_bytes,
             spool_bytes=sum(spooled.size_bytes for spooled in state.spooled),
@@ -195,7 +204,7 @@ class StateObserver:
             skipped=tuple(record.skipped),
         )
 
-    def _state(self, who: TopicIdPartition, observed: Observed, *, native: bool, stopped: str | None) -> PartitionState:
+    def _state(self, who: TopicIdPartition, observed: Observed, *, native: bool, held_up: HeldUp) -> PartitionState:
         topic = self._topics[who.topic_id]
         entry = topic.ledger(who.partition)
         view = observed.views.get(who)
@@ -211,7 +220,8 @@ class StateObserver:
             native=native,
             freshness_ms=topic.rule.freshness_ms,
             untiered_since_ms=self._broker.untiered_since_ms(who, end or 0),
-            stopped=stopped,
+            stopped=held_up.stopped.get(who),
+            failing=held_up.failing.get(who),
         )
 
     def _open_tables(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -23,9 +23,13 @@ _TRUSTED_AFTER_MS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogObservation:
-    """``logs``: the live directories; ``node_ids``, ``cluster_ids`` as ``meta.properties`` have them."""
+    """``logs``: the live directories; ``node_ids``, ``cluster_ids`` as ``meta.properties`` have them.
+
+    ``failures``: partitions that were here and whose directory, or whole log directory, can't be read now.
+    """
 
     logs: Mapping[TopicIdPartition, PartitionLog]
+    failures: Mapping[TopicIdPartition, FloebergError]
     node_ids: frozenset[int]
     cluster_ids: frozenset[str]
     problems: tuple[FloebergError, ...]
@@ -53,30 +57,46 @@ class LogWatcher:
         self._scanned: _Seen[LogDirectoryScan] | None = None
         self._segments: dict[Path, _Seen[tuple[Segment, ...]]] = {}
         self._identities: dict[Path, _Identity] = {}
+        self._live: dict[Path, TopicIdPartition] = {}
 
     def observe(self) -> LogObservation:
-        """Never raises for one bad directory: the others go on, the bad one is among the problems."""
-        problems: list[FloebergError] = []
+        """Never raises for one bad directory: the others go on, the bad one is among the problems and failures."""
         logs: dict[TopicIdPartition, PartitionLog] = {}
-        seen_paths: set[Path] = set()
         scan = self._scan()
-        problems.extend(scan.problems)
-        problems.extend(self._identify())
+        failures = self._lost(scan)
         for directory in scan.live:
-            seen_paths.add(directory.path)
-            segments = self._list(directory, problems)
-            if segments is not None:
-                logs[directory.partition] = PartitionLog(
-                    partition=directory.partition, log_dir=directory.path.parent, segments=segments
-                )
-        for gone in self._segments.keys() - seen_paths:
+            try:
+                segments = self._list(directory)
+            except FloebergError as error:
+                # Deleted or moved since the scan, unless it is still there.
+                if directory.path.exists():
+                    failures[directory.partition] = error
+                continue
+            logs[directory.partition] = PartitionLog(
+                partition=directory.partition, log_dir=directory.path.parent, segments=segments
+            )
+        for gone in self._segments.keys() - {directory.path for directory in scan.live}:
             del self._segments[gone]
         return LogObservation(
             logs=logs,
+            failures=failures,
             node_ids=frozenset(identity.node_id for identity in self._identities.values()),
             cluster_ids=frozenset(identity.cluster_id for identity in self._identities.values()),
-            problems=tuple(problems),
+            problems=scan.problems,
         )
+
+    def _lost(self, scan: LogDirectoryScan) -> dict[TopicIdPartition, FloebergError]:
+        """The partitions that an earlier look found where this one can't: they must not vanish from what is shown."""
+        found = {directory.path: directory.partition for directory in scan.live}
+        lost = {
+            path: (partition, scan.failed.get(path) or scan.failed[path.parent])
+            for path, partition in self._live.items()
+            if path not in found
+            and partition not in found.values()
+            and (path in scan.failed or path.parent in scan.failed)
+        }
+        self._live = found | {path: partition for path, (partition, _) in lost.items()}
+        return {partition: _of_partition(error, partition) for partition, error in lost.values()}
 
     def _scan(self) -> LogDirectoryScan:
         """All log directories together, for a partition that is live in two of them is in neither's interest."""
@@ -84,24 +104,29 @@ class LogWatcher:
         seen = self._scanned
         if seen is not None and seen.is_settled and seen.modified_ns == modified_ns:
             return seen.found
-        scan = scan_log_directories(self._log_dirs)
+        away = self._identify()
+        scan = scan_log_directories([log_dir for log_dir in self._log_dirs if log_dir not in away])
+        scan = replace(scan, failed={**away, **scan.failed})
         # A directory that could not be read, or whose topic id is not yet written, may be fine at the next look.
-        is_settled = not scan.problems and all(map(self._is_settled, modified_ns))
+        is_settled = not scan.failed and all(map(self._is_settled, modified_ns))
         self._scanned = _Seen(modified_ns=modified_ns, is_settled=is_settled, found=scan)
         return scan
 
-    def _identify(self) -> list[FloebergError]:
-        problems: list[FloebergError] = []
+    def _identify(self) -> dict[Path, FloebergError]:
+        """Read who each log directory belongs to; those that don't say, and why.
+
+        A disk that is gone often leaves its mount point behind, an empty folder: without its ``meta.properties`` a log
+        directory is away, and its partitions are not deleted.
+        """
+        failed: dict[Path, FloebergError] = {}
         for log_dir in self._log_dirs:
-            if log_dir in self._identities:
-                continue
             try:
                 self._identities[log_dir] = _read_identity(log_dir)
             except FloebergError as error:
-                problems.append(error)
-        return problems
+                failed[log_dir] = error
+        return failed
 
-    def _list(self, directory: PartitionDirectory, problems: list[FloebergError]) -> tuple[Segment, ...] | None:
+    def _list(self, directory: PartitionDirectory) -> tuple[Segment, ...]:
         modified_ns = (_modified_ns(directory.path),)
         seen = self._segments.get(directory.path)
         if seen is not None and seen.is_settled and seen.modified_ns == modified_ns:
@@ -109,16 +134,14 @@ class LogWatcher:
         try:
             segments = list_segments(directory.path)
         except FloebergError as error:
-            # Deleted or moved since the scan, unless it is still there.
-            if directory.path.exists():
-                problems.append(error)
-            return None
+            raise _of_partition(error, directory.partition) from error
         is_settled = all(map(self._is_settled, modified_ns))
         self._segments[directory.path] = _Seen(modified_ns=modified_ns, is_settled=is_settled, found=segments)
         return segments
 
     def _is_settled(self, modified_ns: int) -> bool:
-        return self._clock.now_ms() - modified_ns // 1_000_000 > _TRUSTED_AFTER_MS
+        # Either way: where the clock has gone back, a folder's next change gets another time than the one it has.
+        return abs(self._clock.now_ms() - modified_ns // 1_000_000) > _TRUSTED_AFTER_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +167,18 @@ def _read_identity(log_dir: Path) -> _Identity:
     if not node_id.isdecimal() or "cluster.id" not in properties:
         raise Invalid("meta.properties names no node.id or no cluster.id", file=str(path))
     return _Identity(node_id=int(node_id), cluster_id=properties["cluster.id"])
+
+
+def _of_partition(error: FloebergError, partition: TopicIdPartition) -> FloebergError:
+    """The same error with a partition's coordinates."""
+    kind = type(error)
+    return kind(
+        error.problem,
+        topic=partition.topic,
+        partition=partition.partition,
+        file=error.file,
+        next_step=error.next_step,
+    )
 
 
 def _modified_ns(path: Path) -> int:

@@ -9,7 +9,7 @@ cut so that the whole fits 255 characters. Source: Kafka's ``LocalLog.parseTopic
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -60,10 +60,18 @@ class PartitionDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirectoryScan:
-    """What was found, sorted by path, and what could not be understood; a problem hides nothing else."""
+    """What was found, sorted by path, and what could not be understood; a problem hides nothing else.
+
+    ``failed``: by the path of a log directory or of a partition's, why nothing of it was found.
+    """
 
     partitions: tuple[PartitionDirectory, ...]
-    problems: tuple[FloebergError, ...]
+    failed: Mapping[Path, FloebergError]
+
+    @property
+    def problems(self) -> tuple[FloebergError, ...]:
+        """Each once, though a problem may concern two directories."""
+        return tuple(dict.fromkeys(self.failed.values()))
 
     @property
     def live(self) -> tuple[PartitionDirectory, ...]:
@@ -88,24 +96,28 @@ def scan_log_directories(log_dirs: Sequence[Path]) -> LogDirectoryScan:
     runs is left out. The same partition LIVE in two log directories is a problem, and neither is in the result.
     """
     partitions: list[PartitionDirectory] = []
-    problems: list[FloebergError] = []
+    failed: dict[Path, FloebergError] = {}
     for log_dir in log_dirs:
         try:
             paths = sorted(path for path in log_dir.iterdir() if path.is_dir())
         except OSError as error:
             problem = f"A log directory can't be listed: {error.strerror}"
             step = "check that the path is the broker's log.dirs, its disk is mounted and this user may read it"
-            problems.append(Unavailable(problem, file=str(log_dir), next_step=step))
+            failed[log_dir] = Unavailable(problem, file=str(log_dir), next_step=step)
             continue
         for path in paths:
             try:
                 partitions.extend(_partitions_at(path))
             except FloebergError as problem_here:
-                problems.append(problem_here)
+                failed[path] = problem_here
     twice = _live_twice(partitions)
-    problems.extend(twice.values())
-    kept = (found for found in partitions if found.state is not DirectoryState.LIVE or _name(found) not in twice)
-    return LogDirectoryScan(partitions=tuple(sorted(kept, key=lambda found: found.path)), problems=tuple(problems))
+    kept: list[PartitionDirectory] = []
+    for found in sorted(partitions, key=lambda found: found.path):
+        if found.state is DirectoryState.LIVE and _name(found) in twice:
+            failed[found.path] = twice[_name(found)]
+        else:
+            kept.append(found)
+    return LogDirectoryScan(partitions=tuple(kept), failed=failed)
 
 
 def _partitions_at(path: Path) -> Iterator[PartitionDirectory]:
@@ -119,11 +131,14 @@ def _partitions_at(path: Path) -> Iterator[PartitionDirectory]:
         return
     try:
         topic_id = read_topic_id(path)
-    except Unavailable:
+    except FloebergError as error:
         # A directory that is being deleted loses its files one by one, and nobody needs it any more.
-        if name.state is DirectoryState.DELETED or not path.exists():
+        if isinstance(error, Unavailable) and (name.state is DirectoryState.DELETED or not path.exists()):
             return
-        raise
+        kind = type(error)
+        raise kind(
+            error.problem, topic=name.topic, partition=name.partition, file=error.file, next_step=error.next_step
+        ) from error
     partition = TopicIdPartition(topic=name.topic, topic_id=topic_id, partition=name.partition)
     yield PartitionDirectory(partition=partition, path=path, state=name.state)
 
