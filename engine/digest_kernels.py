@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit, types
 
 from engine.byte_copy import copy_bytes
+from engine.formats.memory_kernels import store_i32, store_i64, store_u8
 from engine.kernel_types import read_only, strided, writable
 
 # offset, timestamp, timestamp type, leader epoch, key length, value length, header count
@@ -15,31 +16,8 @@ FIXED_HEADER_BYTES = 4 + 4
 
 
 @njit(nogil=True, inline="always")
-def _little32(out, at, number):  # type: ignore[no-untyped-def]
-    out[at] = number & 0xFF
-    out[at + 1] = (number >> 8) & 0xFF
-    out[at + 2] = (number >> 16) & 0xFF
-    out[at + 3] = (number >> 24) & 0xFF
-    return at + 4
-
-
-@njit(nogil=True, inline="always")
-def _little64(out, at, number):  # type: ignore[no-untyped-def]
-    return _little32(out, _little32(out, at, number), number >> 32)
-
-
-@njit(nogil=True, inline="always")
 def _size(length):  # type: ignore[no-untyped-def]
     return max(np.int64(length), 0)
-
-
-@njit(nogil=True, inline="always")
-def _span(out, at, data, start, length):  # type: ignore[no-untyped-def]
-    at = _little32(out, at, np.int64(length))
-    if length > 0:
-        copy_bytes(out, at, data, start, np.int64(length))
-        at += length
-    return at
 
 
 _CANONICAL = types.int64(
@@ -94,6 +72,7 @@ def write_canonical(  # type: ignore[no-untyped-def]
     ``header_first`` is empty when no record has headers. ``state`` out: bytes written; bytes that the record at the
     returned row needs (0 when all are written).
     """
+    base = out.ctypes.data
     at = np.int64(0)
     state[1] = 0
     while row < offset.shape[0]:
@@ -108,16 +87,33 @@ def write_canonical(  # type: ignore[no-untyped-def]
         if at + need > out.shape[0]:
             state[1] = need
             break
-        at = _little64(out, at, offset[row])
-        at = _little64(out, at, timestamp_ms[row])
-        out[at] = np.int64(timestamp_type[row]) & 0xFF
-        at = _little32(out, at + 1, np.int64(leader_epoch[row]))
-        at = _span(out, at, key_data, key_start[row], key_length[row])
-        at = _span(out, at, value_data, value_start[row], value_length[row])
-        at = _little32(out, at, end - first)
+        # Whole words at addresses: there is room for ``need`` bytes, and a function that is given the arrays would
+        # count references to them, which costs more than the copying.
+        store_i64(base + at, offset[row])
+        store_i64(base + at + 8, timestamp_ms[row])
+        store_u8(base + at + 16, np.uint8(timestamp_type[row]))
+        store_i32(base + at + 17, leader_epoch[row])
+        store_i32(base + at + 21, key_length[row])
+        at += 25
+        size = _size(key_length[row])
+        copy_bytes(out, at, key_data, key_start[row] if size else 0, size)
+        at += size
+        store_i32(base + at, value_length[row])
+        at += 4
+        size = _size(value_length[row])
+        copy_bytes(out, at, value_data, value_start[row] if size else 0, size)
+        at += size
+        store_i32(base + at, np.int32(end - first))
+        at += 4
         for header in range(first, end):
-            at = _span(out, at, header_key_data, header_key_start[header], header_key_length[header])
-            at = _span(out, at, header_value_data, header_value_start[header], header_value_length[header])
+            store_i32(base + at, header_key_length[header])
+            size = _size(header_key_length[header])
+            copy_bytes(out, at + 4, header_key_data, header_key_start[header] if size else 0, size)
+            at += 4 + size
+            store_i32(base + at, header_value_length[header])
+            size = _size(header_value_length[header])
+            copy_bytes(out, at + 4, header_value_data, header_value_start[header] if size else 0, size)
+            at += 4 + size
         row += 1
     state[0] = at
     return row
