@@ -148,21 +148,23 @@ class CommitModel:
             yield Step(f"{who} loads the table", _with(state, who, loaded))
         if daemon.loaded is None or daemon.epoch is None:
             return
-        entry = daemon.loaded[1]
-        if daemon.planned is None:
+        snapshot, entry = daemon.loaded
+        if daemon.planned is not None:
+            yield from self._decide(state, who, daemon.planned, daemon.epoch, snapshot, entry)
+        else:
             planned = _next_range(entry, who)
             if planned is not None:
                 yield Step(f"{who} plans and writes {planned}", _with(state, who, daemon._replace(planned=planned)))
-        else:
-            yield from self._decide(state, who, daemon.planned)
-        yield from self._horizon(state, who)
-        yield from self._copied(state, who)
+            if entry is not None and entry.end >= 1 and not entry.log_start:
+                # The broker's log start moved to 1: recorded once the table reaches that far.
+                request = Request(who, snapshot, replace(entry, log_start=1), None, daemon.epoch)
+                yield from _sends(f"{who} sends a new log start", state, request)
+        yield from self._copied(state, who, entry)
 
-    def _decide(self, state: State, who: int, planned: OffsetRange) -> Iterator[Step]:
+    def _decide(
+        self, state: State, who: int, planned: OffsetRange, epoch: int, snapshot: int, entry: LedgerEntry | None
+    ) -> Iterator[Step]:
         daemon = state.daemons[who]
-        assert daemon.loaded is not None and daemon.epoch is not None, "the caller has seen to it"
-        snapshot, entry = daemon.loaded
-        epoch = daemon.epoch
         asked_as = epoch if self._rules.checks_epoch or entry is None else max(epoch, entry.epoch)
         decision = decide(entry, added=planned, leader_epoch=asked_as)
         if decision is not Decision.ACCEPT:
@@ -175,24 +177,12 @@ class CommitModel:
         request = Request(who, snapshot, entry_after, planned, epoch)
         yield from _sends(f"{who} sends the commit of {planned}", state, request)
 
-    def _horizon(self, state: State, who: int) -> Iterator[Step]:
-        """The broker's log start moved to 1: recorded once the table reaches that far."""
-        daemon = state.daemons[who]
-        assert daemon.loaded is not None and daemon.epoch is not None, "the caller has seen to it"
-        snapshot, entry = daemon.loaded
-        if entry is None or entry.log_start or entry.end < 1 or daemon.planned is not None:
-            return
-        request = Request(who, snapshot, replace(entry, log_start=1), None, daemon.epoch)
-        yield from _sends(f"{who} sends a new log start", state, request)
-
-    def _copied(self, state: State, who: int) -> Iterator[Step]:
+    def _copied(self, state: State, who: int, entry: LedgerEntry | None) -> Iterator[Step]:
         """The broker beside the daemon asks about its next segment, and drops it when it is told "copied"."""
         daemon = state.daemons[who]
-        assert daemon.loaded is not None, "the caller has seen to it"
         end = next((end for end in SEGMENT_ENDS[who] if end > state.dropped), None)
         if end is None or state.leader != who:
             return
-        entry = daemon.loaded[1]
         is_covered = entry is not None and entry.end >= end
         is_written = daemon.planned is not None and daemon.planned.end >= end
         if is_covered or (is_written and not self._rules.copied_needs_ledger):
