@@ -26,7 +26,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import AssertTableUUID, TableUpdate, update_table_metadata
+from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, TableUpdate, update_table_metadata
 from requests import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -157,6 +157,20 @@ class _Transaction(Transaction):
         if self._applied is None or self._applied[0] is not self._updates:
             self._applied = (self._updates, update_table_metadata(self._table.metadata, self._updates))
         return self._applied[1]
+
+    def _stage(self, updates: tuple[TableUpdate, ...], *others: Any, **named: Any) -> Transaction:
+        return super()._stage(tuple(map(self._after_the_last, updates)), *others, **named)
+
+    def _after_the_last(self, update: TableUpdate) -> TableUpdate:
+        """A snapshot is later than the table's last change even where the clock has gone back.
+
+        Iceberg's Java readers refuse the whole table when its snapshots are out of order by more than a minute
+        (TableMetadata, "Expected sorted snapshot log entries").
+        """
+        last_ms = self._table.metadata.last_updated_ms
+        if not isinstance(update, AddSnapshotUpdate) or update.snapshot.timestamp_ms > last_ms:
+            return update
+        return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update={"timestamp_ms": last_ms + 1}))
 
 
 def begin(table: Table) -> Transaction:

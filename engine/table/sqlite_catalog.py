@@ -10,7 +10,7 @@ from typing import Any
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import FileIO
-from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from sqlalchemy import event
@@ -77,6 +77,15 @@ class SqliteCatalog(SqlCatalog):
     def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
         SqlCatalog._write_metadata(metadata, io, metadata_path)
         reach(FaultPoint.METADATA_DURABLE)
+
+    def _update_and_stage_table(self, current_table: Table | None, *others: Any) -> StagedTable:
+        """The metadata's time never goes back with the machine's clock: Iceberg's Java readers refuse a table whose
+        last change is older than its last snapshot."""
+        staged = super()._update_and_stage_table(current_table, *others)
+        last_ms = 0 if current_table is None else current_table.metadata.last_updated_ms
+        if staged.metadata.last_updated_ms < last_ms:
+            staged.metadata = staged.metadata.model_copy(update={"last_updated_ms": last_ms + 1})
+        return staged
 
     def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:
         location = orm_table.metadata_location
