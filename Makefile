@@ -14,9 +14,9 @@ demo: $(INSTALLED) $(JAR)
 	$(BIN)/floeberg demo $(if $(KEEP),--keep)
 
 test: $(INSTALLED) $(JAR)
-	$(BIN)/pytest -n $(PARALLEL) -m 'not broker and not spark'
+	$(BIN)/pytest -n $(PARALLEL) -m 'not broker and not spark and not catalog'
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked $(BIN)/pytest -n $(PARALLEL) -m kernels
-	$(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m 'broker or spark'
+	$(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m 'broker or spark or catalog'
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -85,6 +85,14 @@ def resolve_jars(artifacts: Sequence[MavenArtifact], *, cache: Path | None = Non
     return tuple(sorted(folder.glob("*.jar")))
 
 
+def spark_jar(name: str) -> Path:
+    """One of the jars that pyspark ships, by its artifact's name. Raises ``Invalid`` when there is none."""
+    found = sorted(_pyspark_jars().glob(f"{name}-[0-9]*.jar"))
+    if not found:
+        raise Invalid(f"pyspark ships no {name}", next_step="install floeberg with its dependencies")
+    return found[0]
+
+
 def class_path(jars: Sequence[Path]) -> str:
     """The jars as ``java -cp`` wants them."""
     return os.pathsep.join(map(str, jars))

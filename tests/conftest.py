@@ -1,4 +1,4 @@
-"""Parts that several rooms' tests share: a real broker and names of its topics that meet nobody else's."""
+"""Parts that several rooms' tests share: a real broker, a real REST catalog and names of its topics that meet nobody else's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
+from tests.rest_catalog import RestCatalogServer
 
 _topic_numbers = itertools.count()
 
@@ -21,6 +22,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     with LocalBroker(
         tmp_path_factory.mktemp("broker"), properties=FAST_HOUSEKEEPING, log_dir_count=2, heap_mb=384
     ) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
+    """One REST catalog over a folder for all tests of a worker, each with a namespace of its own; never restart it."""
+    with RestCatalogServer(tmp_path_factory.mktemp("rest-catalog")) as running:
         yield running
 
 
