@@ -1,4 +1,4 @@
-"""A real Iceberg REST catalog: the Iceberg project's own test server (Java) on SQLite, over a folder or an S3 bucket."""
+"""A real Iceberg REST catalog: the Iceberg project's test server (Java) on SQLite, over a folder or an S3 bucket."""
 
 from __future__ import annotations
 
