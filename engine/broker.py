@@ -7,10 +7,10 @@ ids (aiokafka 0.14 stops at Metadata v5, which has none) and keeps its connectio
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
@@ -23,9 +23,17 @@ UNKNOWN_OFFSET = -1
 # From the standard alphabet of base64 to the URL-safe one of Kafka's own text form.
 _URL_SAFE = str.maketrans("+/", "-_")
 
+_FIRST_TRY_S = 2.0
+"""How long the broker that librdkafka has chosen may take, before the cluster's metadata is asked for anew."""
+
+_LONGEST_RECONNECT_MS = 1_000
+"""Pause between attempts to connect: our own broker, which comes back from a restart, is not waited for any longer."""
+
 _BROKER_NEXT_STEP = "check that the broker is up, [broker] bootstrap, and the security settings beside it."
 
 _log = logging.getLogger("librdkafka")
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +91,12 @@ class _TopicDescription:
 
 
 class KafkaBroker:
-    """A cluster reached over the network. Not for several threads at a time."""
+    """A cluster reached over the network. Not for several threads at a time.
+
+    librdkafka 2.12 sends what any broker could answer to the one that the last metadata named as controller, and
+    ListOffsets to the leader it remembers; when that broker is dead it waits for it and asks for no new metadata. So
+    this class does: after a request that was not answered, and when a leader has changed.
+    """
 
     def __init__(self, *, bootstrap: str, security: Mapping[str, str] | None = None, timeout_ms: int = 10_000) -> None:
         """``security`` has librdkafka's names (``security.protocol``, ``sasl.username``, …) and is handed on as it is.
@@ -93,7 +106,13 @@ class KafkaBroker:
         self._bootstrap = bootstrap
         self._timeout_s = timeout_ms / 1000
         self._described: dict[str, _TopicDescription] = {}
-        conf = {**(security or {}), "bootstrap.servers": bootstrap, "client.id": "floeberg"}
+        self._leaders_are_known = True
+        conf = {
+            "reconnect.backoff.max.ms": str(_LONGEST_RECONNECT_MS),
+            **(security or {}),
+            "bootstrap.servers": bootstrap,
+            "client.id": "floeberg",
+        }
         try:
             self._admin = AdminClient(conf, logger=_log)
         except (KafkaException, ValueError) as error:
@@ -103,12 +122,10 @@ class KafkaBroker:
             ) from error
 
     def cluster_id(self) -> str:
-        cluster = self._result(self._call(self._admin.describe_cluster, request_timeout=self._timeout_s))
-        return str(cluster.cluster_id)
+        return str(self._describe_cluster().cluster_id)
 
     def node_ids(self) -> frozenset[int]:
-        cluster = self._result(self._call(self._admin.describe_cluster, request_timeout=self._timeout_s))
-        return frozenset(node.id for node in cluster.nodes)
+        return frozenset(node.id for node in self._describe_cluster().nodes)
 
     def partitions(
         self, topics: Collection[str] | None = None, *, offsets_of: Collection[TopicIdPartition] | None = None
@@ -122,7 +139,9 @@ class KafkaBroker:
             offsets = self._offsets(known if offsets_of is None else known.intersection(offsets_of))
         described = self._describe(names)
         for name in names:
-            self._described.pop(name, None)
+            before = self._described.pop(name, None)
+            if before is not None and name in described and before.leaders != described[name].leaders:
+                self._leaders_are_known = False
         self._described.update(described)
         views: dict[TopicIdPartition, PartitionView] = {}
         for name, topic in described.items():
@@ -135,11 +154,14 @@ class KafkaBroker:
         if not topics:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(topics))]
-        futures = self._call(self._admin.describe_configs, resources, request_timeout=self._timeout_s)
-        answers = self._answers({resource.name: future for resource, future in futures.items()})
+
+        def ask(timeout_s: float) -> dict[str, Any]:
+            futures = self._call(self._admin.describe_configs, resources, request_timeout=timeout_s)
+            return self._answers({resource.name: future for resource, future in futures.items()})
+
         return {
             name: {entry.name: entry.value for entry in entries.values() if entry.value is not None}
-            for name, entries in answers.items()
+            for name, entries in self._by_any_broker(ask).items()
         }
 
     def close(self) -> None:
@@ -149,12 +171,32 @@ class KafkaBroker:
     def _all_topics(self) -> list[str]:
         return sorted(self._call(self._admin.list_topics, timeout=self._timeout_s).topics)
 
+    def _by_any_broker(self, ask: Callable[[float], _Answer]) -> _Answer:
+        """``ask`` with a time-out in seconds; once more, with metadata of now, when the first answer fails to come."""
+        try:
+            return ask(min(_FIRST_TRY_S, self._timeout_s))
+        except Unavailable:
+            self._refresh()
+        return ask(self._timeout_s)
+
+    def _refresh(self) -> None:
+        """Have librdkafka learn brokers, controller and leaders anew, from whichever broker is connected."""
+        self._call(self._admin.list_topics, timeout=self._timeout_s)
+        self._leaders_are_known = True
+
+    def _describe_cluster(self) -> Any:
+        return self._by_any_broker(
+            lambda timeout_s: self._result(self._call(self._admin.describe_cluster, request_timeout=timeout_s))
+        )
+
     def _describe(self, topics: Collection[str]) -> dict[str, _TopicDescription]:
         if not topics:
             return {}
-        futures = self._call(
-            self._admin.describe_topics, TopicCollection(list(topics)), request_timeout=self._timeout_s
-        )
+
+        def ask(timeout_s: float) -> dict[str, Any]:
+            wanted = TopicCollection(list(topics))
+            return self._answers(self._call(self._admin.describe_topics, wanted, request_timeout=timeout_s))
+
         return {
             name: _TopicDescription(
                 # librdkafka writes ids in the standard alphabet of base64, Kafka in the URL-safe one.
@@ -164,7 +206,7 @@ class KafkaBroker:
                     for partition in topic.partitions
                 },
             )
-            for name, topic in self._answers(futures).items()
+            for name, topic in self._by_any_broker(ask).items()
         }
 
     def _led_partitions(self, topics: Collection[str]) -> set[TopicIdPartition]:
@@ -181,6 +223,8 @@ class KafkaBroker:
         """Fields of PartitionView, for each partition that answered all of three requests in flight together."""
         if not partitions:
             return {}
+        if not self._leaders_are_known:
+            self._refresh()
         asked = {who: TopicPartition(who.topic, who.partition) for who in partitions}
         committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
         stable_futures = self._list_offsets(asked.values(), OffsetSpec.latest(), committed)
@@ -189,6 +233,9 @@ class KafkaBroker:
         stable = self._answers(stable_futures)
         latest = self._answers(latest_futures)
         earliest = self._answers(earliest_futures)
+        # A leader that did not answer comes as an offset of -1001 or as an error.
+        answers = (found.get(key) for found in (stable, latest, earliest) for key in asked.values())
+        self._leaders_are_known = all(answer is not None and answer.offset >= 0 for answer in answers)
         return {
             who: {
                 "leader_epoch": -1 if stable[key].leader_epoch is None else stable[key].leader_epoch,
