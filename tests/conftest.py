@@ -1,4 +1,4 @@
-"""Parts that several rooms' tests share: a real broker, a real REST catalog, and topic names that meet nobody else's."""
+"""What several rooms' tests share: a real broker, a real REST catalog, and topic names that meet nobody else's."""
 
 from __future__ import annotations
 
