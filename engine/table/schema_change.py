@@ -13,7 +13,9 @@ from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
 from engine.formats.value_codec import propose_fields
 from engine.table.catalog import begin
-from engine.table.columns import TableLayout, iceberg_schema, value_fields
+from engine.table.columns import TableLayout, value_fields
+from engine.table.own_columns import columns_property, own_schema, schema_to_add, with_added
+from engine.table.seal import schema_seal_property
 from engine.table.topic_table import SCHEMA_FILE_PREFIX, SCHEMA_PREFIX, TopicTable
 
 LARGEST_SCHEMA_PROPERTY_BYTES = 64 << 10
@@ -74,12 +76,15 @@ def _stored(view: TopicTable, schema_id: int, text: str) -> tuple[str, str]:
 
 
 def _add_columns(transaction: Transaction, table: Table, layout: TableLayout, wanted: Sequence[pa.Field]) -> bool:
-    present = value_fields(table.schema(), layout)
-    if list(present) == list(wanted):
+    own, before = own_schema(table.metadata), table.schema()
+    if list(value_fields(own, layout)) == list(wanted):
         return False
     try:
         with transaction.update_schema() as update:
-            update.union_by_name(iceberg_schema(layout, wanted))
+            update.union_by_name(schema_to_add(own, before, layout, wanted))
     except ValueError as error:
         raise Invalid(f"the table's columns can't become what the values need: {error}") from error
+    after = transaction.table_metadata
+    properties = columns_property(with_added(own, after.schema(), layout, wanted), after.schema())
+    transaction.set_properties({**properties, **schema_seal_property(after.current_schema_id)})
     return bool(transaction._updates)

@@ -16,9 +16,16 @@ from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
 from engine.table.catalog import begin, translated_errors
 from engine.table.ledger import LEDGER_PREFIX, Decision, LedgerEntry, decide, extend, ranges_to_json
+from engine.table.lineage import ForeignChange
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import Outcome, RangeAppend
+from engine.table.seal import schema_seal_property, seal_property
 from engine.table.topic_table import EMPTY_PREFIX, RANGE_PREFIX, SETTINGS_PROPERTY, SKIPPED_PREFIX, TopicTable
+
+ADOPTED_SUMMARY = "floeberg.adopted"
+"""In a snapshot's summary: whose change it seals."""
+
+_SNAPSHOTS_TOLD = 8
 
 _OUTCOMES = {
     Decision.ACCEPT: Outcome.COMMITTED,
@@ -95,6 +102,16 @@ def stage_ledger_line(table: Table, partition: int, entry: LedgerEntry) -> tuple
     return _stage(table, {}, [], {f"{LEDGER_PREFIX}{partition}": entry.to_json()})
 
 
+def stage_adoption(table: Table, change: ForeignChange, properties: dict[str, str]) -> tuple[Transaction, int]:
+    """Seal a state that somebody else changed and that was proven: an empty snapshot, whose summary names theirs.
+
+    ``properties`` what was found out of the files and the columns.
+    """
+    told = ", ".join(map(str, change.snapshots[-_SNAPSHOTS_TOLD:]))
+    schema = schema_seal_property(table.metadata.current_schema_id)
+    return _stage(table, {ADOPTED_SUMMARY: told or "columns"}, [], {**properties, **schema})
+
+
 def _stage(
     table: Table, summary: dict[str, str], files: Sequence[DataFile], properties: dict[str, str]
 ) -> tuple[Transaction, int]:
@@ -105,7 +122,11 @@ def _stage(
     with translated_errors("the commit's manifests can't be written", table=tuple(table.name())):
         snapshot.commit()
     reach(FaultPoint.SNAPSHOT_STAGED)
-    transaction.set_properties(properties)
+    metadata = table.metadata
+    seal = seal_property(
+        {**metadata.properties, **properties}, table_uuid=str(metadata.table_uuid), snapshot_id=snapshot.snapshot_id
+    )
+    transaction.set_properties({**properties, **seal})
     return transaction, snapshot.snapshot_id
 
 

@@ -10,10 +10,15 @@ from pyiceberg.table import Table
 from engine.errors import Corrupt, Invalid
 from engine.formats.value_codec import CodecSpec
 from engine.offset_range import OffsetRange
+from engine.table.adopted_range import AdoptedRange, adopted_from_json
 from engine.table.columns import TableLayout
 from engine.table.ledger import parse_ledger, ranges_from_json
+from engine.table.lineage import foreign_change
+from engine.table.own_columns import own_schema
 from engine.table.parquet_settings import ParquetSettings
+from engine.table.seal import schema_seal_property, seal_property
 from engine.table.topic_table import (
+    ADOPTED_PREFIX,
     CLUSTER_ID_PROPERTY,
     CODEC_PROPERTY,
     EMPTY_PREFIX,
@@ -39,14 +44,21 @@ ICEBERG_PROPERTIES: Mapping[str, str] = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": str(_KEPT_METADATA_FILES),
     "write.parquet.compression-codec": "zstd",
+    # For files that other programs write: small row groups, and pages that begin at the same rows in all columns, so
+    # that a read by offset decodes no more than it does of Floeberg's own.
+    "write.parquet.row-group-size-bytes": str(16 << 20),
+    "write.parquet.page-row-limit": "8192",
+    "write.parquet.page-size-bytes": str(16 << 20),
 }
+
+_FIRST_SCHEMA_ID = 0
 
 
 def new_table_properties(
     *, topic: str, topic_id: str, cluster_id: str, layout: TableLayout, codec: CodecSpec
 ) -> dict[str, str]:
     """What the table of a topic is created with. Schemas are added when records that need them arrive."""
-    return {
+    properties = {
         **ICEBERG_PROPERTIES,
         FORMAT_VERSION_PROPERTY: str(TABLE_FORMAT_VERSION),
         CLUSTER_ID_PROPERTY: cluster_id,
@@ -55,6 +67,8 @@ def new_table_properties(
         LAYOUT_PROPERTY: layout.to_json(),
         CODEC_PROPERTY: codec_property(codec),
     }
+    seal = seal_property(properties, table_uuid=None, snapshot_id=None)
+    return {**properties, **seal, **schema_seal_property(_FIRST_SCHEMA_ID)}
 
 
 def codec_property(codec: CodecSpec) -> str:
@@ -92,13 +106,15 @@ class TableLoader:
                 cluster_id=properties[CLUSTER_ID_PROPERTY],
                 layout=TableLayout.from_json(properties[LAYOUT_PROPERTY]),
                 codec=self._codec(properties),
-                iceberg_schema=table.schema(),
+                iceberg_schema=own_schema(table.metadata),
                 ledger=parse_ledger(properties),
                 skipped=_ranges(properties, SKIPPED_PREFIX),
                 empty=_ranges(properties, EMPTY_PREFIX),
                 settings=_settings(properties),
                 snapshot_id=None if snapshot is None else snapshot.snapshot_id,
                 warehouse=self._warehouse,
+                adopted=_adopted(properties, table.location()),
+                foreign=foreign_change(table.metadata),
             )
         except (Invalid, KeyError, ValueError) as error:
             raise Corrupt(
@@ -123,6 +139,15 @@ class TableLoader:
         if path not in self._schema_files:
             self._schema_files[path] = self._warehouse.read_bytes(path).decode()
         return self._schema_files[path]
+
+
+def _adopted(properties: Mapping[str, str], location: str) -> dict[int, tuple[AdoptedRange, ...]]:
+    adopted = {}
+    for key, text in properties.items():
+        if key.startswith(ADOPTED_PREFIX):
+            partition = int(key.removeprefix(ADOPTED_PREFIX))
+            adopted[partition] = adopted_from_json(text, partition, location)
+    return adopted
 
 
 def _ranges(properties: Mapping[str, str], prefix: str) -> dict[int, tuple[OffsetRange, ...]]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from engine.formats.value_codec import CodecSpec
 from engine.offset_range import OffsetRange
+from engine.table.adopted_range import AdoptedRange
 from engine.table.columns import TableLayout, arrow_schema, value_fields
 from engine.table.data_file import FileName, data_path
 from engine.table.ledger import LedgerEntry
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from engine.table.lineage import ForeignChange
 
 TABLE_FORMAT_VERSION = 1
 
@@ -31,6 +36,10 @@ SKIPPED_PREFIX = "floeberg.skipped."
 EMPTY_PREFIX = "floeberg.empty."
 RANGE_PREFIX = "floeberg.range."
 """In a snapshot's summary: the range of a partition that the snapshot added."""
+ADOPTED_PREFIX = "floeberg.adopted."
+"""Ranges of a partition that another program rewrote without loss (adopted_range.py)."""
+COLUMNS_PROPERTY = "floeberg.columns"
+"""Floeberg's own columns, ids and types, once another program has renamed, added or widened some of the table's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +75,9 @@ class TopicTable:
     ``ledger`` by partition; ``skipped`` offsets Kafka deleted before they could be stored and ``empty`` ranges that
     hold no record, both by partition: together with the files they cover the ledger's range without a gap.
     ``manifest_list`` the current snapshot's, None before the first commit; ``codec`` has the writers' schemas stored
-    with the table; ``settings`` are the remembered Parquet encodings.
+    with the table; ``settings`` are the remembered Parquet encodings. ``iceberg_schema`` has Floeberg's own columns
+    under the names it gave them, whatever another program calls them since: ids decide. ``adopted`` ranges whose files
+    another program wrote, proven; ``foreign`` what another program changed and nobody has judged yet.
     """
 
     identifier: tuple[str, ...]
@@ -85,6 +96,8 @@ class TopicTable:
     settings: ParquetSettings | None
     snapshot_id: int | None
     warehouse: Warehouse
+    adopted: Mapping[int, tuple[AdoptedRange, ...]] = field(default_factory=dict)
+    foreign: ForeignChange | None = None
 
     @property
     def value_fields(self) -> tuple[pa.Field, ...]:

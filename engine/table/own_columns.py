@@ -1,0 +1,116 @@
+"""Floeberg's own columns: under the names it gave them and of the types it writes, whatever others call them since.
+
+Field ids tie them to the table's columns. Another program may rename a column, widen its type or add one beside: files
+of Floeberg's go on as they were, for engines look columns up by id; what others write is read by id too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+from pydantic import ValidationError
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+
+from engine.errors import Invalid
+from engine.table.columns import TableLayout, iceberg_schema
+from engine.table.seal import sealed_schema_id
+from engine.table.topic_table import COLUMNS_PROPERTY
+
+
+def own_schema(metadata: TableMetadata) -> Schema:
+    """The columns as Floeberg made them. Raises Invalid when the property that keeps them is damaged."""
+    kept = metadata.properties.get(COLUMNS_PROPERTY)
+    if kept is not None:
+        try:
+            return Schema.model_validate_json(kept)
+        except ValidationError as error:
+            raise Invalid(f"the property {COLUMNS_PROPERTY} is no schema: {error}") from error
+    sealed = sealed_schema_id(metadata.properties)
+    return next((schema for schema in metadata.schemas if schema.schema_id == sealed), metadata.schema())
+
+
+def columns_property(own: Schema, table: Schema) -> dict[str, str]:
+    """``own`` as a property to set; nothing where the table's schema says the same."""
+    return {} if own.as_struct() == table.as_struct() else {COLUMNS_PROPERTY: own.model_dump_json()}
+
+
+def schema_to_add(own: Schema, table: Schema, layout: TableLayout, wanted: Sequence[pa.Field]) -> Schema:
+    """``wanted`` as the table calls it, to be united with it by name.
+
+    Raises Invalid where a new column's name is one that another program gave to a column of ours.
+    """
+    wished = iceberg_schema(layout, wanted)
+    return Schema(*_as_table_calls(wished.fields, own.fields, table.fields, {field.field_id for field in own.fields}))
+
+
+def with_added(own: Schema, after: Schema, layout: TableLayout, wanted: Sequence[pa.Field]) -> Schema:
+    """Our own columns once ``wanted`` has been added to a table that is now ``after``."""
+    return Schema(*_with_ids(iceberg_schema(layout, wanted).fields, own.fields, after.fields))
+
+
+def _as_table_calls(
+    wanted: Iterable[NestedField], own: Iterable[NestedField], table: Iterable[NestedField], own_ids: set[int]
+) -> list[NestedField]:
+    ours = {field.name: field for field in own}
+    by_id = {field.field_id: field for field in table}
+    by_name = {field.name: field for field in by_id.values()}
+    named = []
+    for field in wanted:
+        known = ours.get(field.name)
+        if known is None:
+            taken = by_name.get(field.name)
+            if taken is not None and taken.field_id in own_ids:
+                raise Invalid(f"somebody else renamed a column of the table to {field.name}, which a schema now adds")
+            named.append(field)
+        elif known.field_id in by_id:
+            there = by_id[known.field_id]
+            kind = _type_as_table_calls(field.field_type, known.field_type, there.field_type)
+            named.append(there.model_copy(update={"field_type": kind}))
+    return named
+
+
+def _type_as_table_calls(wanted: IcebergType, own: IcebergType, table: IcebergType) -> IcebergType:
+    if isinstance(wanted, StructType) and isinstance(own, StructType) and isinstance(table, StructType):
+        ids = {field.field_id for field in own.fields}
+        return StructType(*_as_table_calls(wanted.fields, own.fields, table.fields, ids))
+    if isinstance(wanted, ListType) and isinstance(own, ListType) and isinstance(table, ListType):
+        element = _type_as_table_calls(wanted.element_type, own.element_type, table.element_type)
+        return table.model_copy(update={"element_type": element})
+    if isinstance(wanted, MapType) and isinstance(own, MapType) and isinstance(table, MapType):
+        value = _type_as_table_calls(wanted.value_type, own.value_type, table.value_type)
+        return table.model_copy(update={"value_type": value})
+    # As wide as the table has it: what we write may be narrower.
+    return table if own == wanted else wanted
+
+
+def _with_ids(
+    wanted: Iterable[NestedField], own: Iterable[NestedField], after: Iterable[NestedField]
+) -> list[NestedField]:
+    ours = {field.name: field for field in own}
+    by_id = {field.field_id: field for field in after}
+    by_name = {field.name: field for field in by_id.values()}
+    made = []
+    for field in wanted:
+        known = ours.get(field.name)
+        there = by_name.get(field.name) if known is None else by_id.get(known.field_id, known)
+        if there is None:
+            raise Invalid(f"the column {field.name} was not added")
+        source = there if known is None else known
+        kind = _type_with_ids(field.field_type, source.field_type, there.field_type)
+        made.append(source.model_copy(update={"field_type": kind}))
+    return made
+
+
+def _type_with_ids(wanted: IcebergType, own: IcebergType, after: IcebergType) -> IcebergType:
+    if isinstance(wanted, StructType) and isinstance(own, StructType) and isinstance(after, StructType):
+        return StructType(*_with_ids(wanted.fields, own.fields, after.fields))
+    if isinstance(wanted, ListType) and isinstance(own, ListType) and isinstance(after, ListType):
+        element = _type_with_ids(wanted.element_type, own.element_type, after.element_type)
+        return own.model_copy(update={"element_type": element})
+    if isinstance(wanted, MapType) and isinstance(own, MapType) and isinstance(after, MapType):
+        value = _type_with_ids(wanted.value_type, own.value_type, after.value_type)
+        return own.model_copy(update={"value_type": value})
+    return wanted
