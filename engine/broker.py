@@ -23,8 +23,9 @@ UNKNOWN_OFFSET = -1
 # From the standard alphabet of base64 to the URL-safe one of Kafka's own text form.
 _URL_SAFE = str.maketrans("+/", "-_")
 
-_FIRST_TRY_S = 2.0
-"""How long the broker that librdkafka has chosen may take, before the cluster's metadata is asked for anew."""
+_FIRST_TRY_S = 1.0
+"""How long the broker that librdkafka has chosen may take before the cluster's metadata is asked for anew; doubled with
+each try, up to the request's time-out: until its session is over, a dead broker may be chosen several times."""
 
 _LONGEST_RECONNECT_MS = 1_000
 """Pause between attempts to connect: our own broker, which comes back from a restart, is not waited for any longer."""
@@ -172,11 +173,14 @@ class KafkaBroker:
         return sorted(self._call(self._admin.list_topics, timeout=self._timeout_s).topics)
 
     def _by_any_broker(self, ask: Callable[[float], _Answer]) -> _Answer:
-        """``ask`` with a time-out in seconds; once more, with metadata of now, when the first answer fails to come."""
-        try:
-            return ask(min(_FIRST_TRY_S, self._timeout_s))
-        except Unavailable:
-            self._refresh()
+        """``ask`` with a time-out in seconds; again, with metadata of now and more patience, when no answer comes."""
+        patience_s = _FIRST_TRY_S
+        while patience_s < self._timeout_s:
+            try:
+                return ask(patience_s)
+            except Unavailable:
+                self._refresh()
+            patience_s *= 2
         return ask(self._timeout_s)
 
     def _refresh(self) -> None:

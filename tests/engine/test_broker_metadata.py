@@ -25,6 +25,7 @@ class _StaleAdmin:
 
     leader: int = 1
     is_stale: bool = False
+    unlucky_refreshes: int = 0
     refreshes: int = 0
     is_away: bool = False
 
@@ -32,7 +33,7 @@ class _StaleAdmin:
         if self.is_away:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         self.refreshes += 1
-        self.is_stale = False
+        self.is_stale = self.refreshes <= self.unlucky_refreshes
 
     def describe_topics(self, topics: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
         described = SimpleNamespace(
@@ -91,6 +92,21 @@ def test_request_to_a_dead_broker_is_sent_again_with_new_metadata(
     assert admin.refreshes == 1
     ask(port)
     assert admin.refreshes == 1
+
+
+def test_dead_broker_that_metadata_names_once_more_is_not_waited_for_in_full(admin: _StaleAdmin) -> None:
+    port = KafkaBroker(bootstrap="127.0.0.1:1")
+    admin.is_stale, admin.unlucky_refreshes = True, 2
+    assert port.partitions(["orders"], offsets_of=())
+    assert admin.refreshes == 3
+
+
+def test_broker_that_stays_silent_is_unavailable_after_a_bounded_number_of_tries(admin: _StaleAdmin) -> None:
+    port = KafkaBroker(bootstrap="127.0.0.1:1")
+    admin.is_stale, admin.unlucky_refreshes = True, 1_000
+    with pytest.raises(Unavailable, match="controller"):
+        port.partitions(["orders"], offsets_of=())
+    assert admin.refreshes == 4
 
 
 def test_offsets_after_a_leader_has_changed_are_those_of_the_new_one(admin: _StaleAdmin) -> None:
