@@ -182,6 +182,10 @@ class LogReader:
                     yield found
                 position = self._position(table, opened, block.offsets.end) if block.offsets.end < range.end else None
 
+    def memory_use(self) -> dict[str, tuple[int, int]]:
+        """Bytes in each cache, and its bound: decoded blocks and what the index keeps."""
+        return {"decoded_block_bytes": (self._ahead.held_bytes, self._ahead.limit_bytes), **self._index.memory_use()}
+
     def close(self) -> None:
         """Stop prefetching and let go of the caches; the index is the caller's."""
         self._ahead.close()

@@ -57,6 +57,10 @@ class ReadAhead:
         return self._held_bytes
 
     @property
+    def limit_bytes(self) -> int:
+        return self._limits.decoded_bytes
+
+    @property
     def share_bytes(self) -> int:
         """Memory for one block when every file with a block here, and one more, is to keep two."""
         with self._lock:

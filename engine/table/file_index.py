@@ -110,6 +110,13 @@ class FileIndex:
         self._row_groups = row_group_cache(limits.row_group_bytes)
         self._lock = threading.Lock()
 
+    def memory_use(self) -> dict[str, tuple[int, int]]:
+        """Bytes in each cache, and its bound."""
+        return {
+            "open_footer_bytes": (self._open.cost, self._open.capacity),
+            "row_group_bytes": (self._row_groups.cost, self._row_groups.capacity),
+        }
+
     def files(self, table: TopicTable, partition: int) -> PartitionFiles:
         """The files of a partition in the table's snapshot. Raises Corrupt, Unavailable, Invalid (see manifests)."""
         if table.snapshot_id is None:
