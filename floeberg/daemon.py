@@ -13,6 +13,7 @@ from engine.errors import FloebergError, Unavailable
 from engine.log_reader import LogReader
 from engine.table.catalog import open_catalog
 from engine.table.file_index import FileIndex
+from floeberg.bound_sources import cache_bounds
 from floeberg.catalog_settings import catalog_properties
 from floeberg.data_dir_lock import DataDirLock
 from floeberg.door_token import log_door_token
@@ -99,7 +100,7 @@ class Daemon:
         settings, board = self._settings, assembly.board
         view = CatalogView(catalog)
         routes = [
-            *table_door_routes(view, tokens=settings.table_door.tokens),
+            *table_door_routes(view, tokens=settings.table_door.tokens, metrics=board.metrics.doors),
             *status_routes(board.status, board.metrics),
         ]
         server = HttpServer(routes, settings.table_door.listen, setting="[table_door] listen")
@@ -110,6 +111,7 @@ class Daemon:
         index = FileIndex(cache_directory=settings.data_dir / "cache" / "footers")
         reader = LogReader(file_index=index)
         self._resources.callback(reader.close)
+        assembly.board.watch(lambda: cache_bounds(reader))
         backend = TieredLog(
             tables=TopicTables(catalog, settings.namespace),
             reader=reader,
@@ -118,7 +120,8 @@ class Daemon:
             store=AuxiliaryStore(),
         )
         assembly.loop.on_cycle(lambda report: _ring(commits, report))
-        routes = create_log_door(backend, token=log_door_token(settings), commits=commits)
+        metrics = assembly.board.metrics.doors
+        routes = create_log_door(backend, token=log_door_token(settings), commits=commits, metrics=metrics)
         server = HttpServer(routes, settings.log_door.listen, setting="[log_door] listen")
         return self._resources.enter_context(server)
 

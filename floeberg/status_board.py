@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TypeAlias
 
 import psutil
 
 from engine.clock import Clock
 from engine.errors import CommitUnknown, Corrupt, FloebergError, Invalid
+from floeberg.bound_sources import open_file_bound
 from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase
 from serving.status.metrics import Metrics
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.tiering_limits import TieringLimits
+
+BoundSource: TypeAlias = Callable[[], Iterable[BoundUse]]
+_Counts: TypeAlias = tuple[int, int, int, int]
 
 _ERROR_KINDS = ((CommitUnknown, "commit_unknown"), (Corrupt, "corrupt"), (Invalid, "invalid"))
 
@@ -28,14 +35,39 @@ class StatusBoard:
         self._status = DaemonStatus(
             version=version, phase=Phase.STARTING, started_ms=clock.now_ms(), now_ms=clock.now_ms()
         )
-        self._rows: dict[tuple[str, int], tuple[int, int, int]] = {}
+        self._began_at_ms = self._heard_at_ms = clock.monotonic_ms()
+        self._counted: dict[tuple[str, int], _Counts] = {}
+        self._cycle_bounds: list[BoundSource] = []
+        self._bounds_now: list[BoundSource] = [open_file_bound]
         self.metrics = Metrics(self.status)
+
+    def watch_each_cycle(self, bounds: BoundSource) -> None:
+        """Look at these bounds after each cycle, from the tiering thread: a disk that hangs must not hang the page."""
+        self._cycle_bounds.append(bounds)
+
+    def watch(self, bounds: BoundSource) -> None:
+        """Look at these bounds whenever somebody asks for the status."""
+        self._bounds_now.append(bounds)
 
     def status(self) -> DaemonStatus:
         """The newest status, with the time and the memory of now."""
         with self._lock:
-            status = self._status
-        return replace(status, now_ms=self._clock.now_ms(), memory_bytes=_memory_bytes())
+            status, heard_at_ms = self._status, self._heard_at_ms
+        monotonic_ms = self._clock.monotonic_ms()
+        silent_ms = monotonic_ms - heard_at_ms
+        return replace(
+            status,
+            now_ms=self._clock.now_ms(),
+            uptime_ms=monotonic_ms - self._began_at_ms,
+            silent_ms=silent_ms,
+            # Who waited when the last cycle ended has waited on since.
+            partitions=tuple(
+                replace(partition, lag_ms=partition.lag_ms + silent_ms) if partition.lag_ms else partition
+                for partition in status.partitions
+            ),
+            bounds=(*status.bounds, *(bound for source in self._bounds_now for bound in source())),
+            memory_bytes=_memory_bytes(),
+        )
 
     def enter(self, phase: Phase) -> None:
         with self._lock:
@@ -53,28 +85,38 @@ class StatusBoard:
         for error in _errors(report):
             self.metrics.count_error(_kind_of(error))
         for partition in report.partitions:
-            self._count_rows(partition)
+            self._count(partition)
+        spool = BoundUse(name="spool_max_bytes", used=report.spool_bytes, limit=self._limits.spool_max_bytes)
+        bounds = (spool, *(bound for source in self._cycle_bounds for bound in source()))
+        # A cycle that failed as a whole saw no partition: what is known of them is as old as the last good one.
+        saw_nothing = bool(report.problems) and not report.partitions
         with self._lock:
+            self._heard_at_ms = self._clock.monotonic_ms()
             self._status = replace(
                 self._status,
                 last_cycle_ms=now_ms,
                 last_commit_ms=now_ms if report.commits else self._status.last_commit_ms,
                 cycle_count=self._status.cycle_count + 1,
                 commit_count=self._status.commit_count + report.commits,
-                partitions=tuple(_partition_status(partition) for partition in report.partitions),
+                partitions=self._status.partitions
+                if saw_nothing
+                else tuple(_partition_status(partition) for partition in report.partitions),
                 problems=tuple(str(problem) for problem in report.problems),
-                bounds=(BoundUse(name="spool_max_bytes", used=report.spool_bytes, limit=self._limits.spool_max_bytes),),
+                problem_kinds=tuple(_kind_of(problem) for problem in report.problems),
+                bounds=self._status.bounds if saw_nothing else bounds,
             )
 
-    def _count_rows(self, partition: PartitionReport) -> None:
+    def _count(self, partition: PartitionReport) -> None:
         """Reports count since the start; counters want what is new."""
         who = partition.partition
-        now = (partition.records, partition.raw_rows, partition.undecodable_rows)
-        before = self._rows.get((who.topic_id, who.partition), (0, 0, 0))
-        rows, raw, undecodable = (after - had for after, had in zip(now, before, strict=True))
-        self._rows[who.topic_id, who.partition] = now
+        now = (partition.records, partition.raw_rows, partition.undecodable_rows, partition.skipped_offsets)
+        before = self._counted.get((who.topic_id, who.partition), (0, 0, 0, 0))
+        rows, raw, undecodable, skipped = (after - had for after, had in zip(now, before, strict=True))
+        self._counted[who.topic_id, who.partition] = now
         if rows > 0:
             self.metrics.count_rows(who.topic, typed=rows - raw - undecodable, raw=raw, undecodable=undecodable)
+        if skipped > 0:
+            self.metrics.count_skipped(who.topic, skipped)
 
 
 def _partition_status(report: PartitionReport) -> PartitionStatus:
@@ -90,13 +132,16 @@ def _partition_status(report: PartitionReport) -> PartitionStatus:
         log_start=report.log_start,
         lag_ms=report.lag_ms,
         waiting=None if report.waiting is None else str(report.waiting),
+        waiting_kind=None if report.waiting is None else report.waiting.kind.name.lower(),
         problem=None if report.problem is None else str(report.problem),
+        problem_kind=None if report.problem is None else _kind_of(report.problem),
         spool_bytes=report.spool_bytes,
         at_risk_bytes=report.at_risk_bytes,
         local_log_bytes=report.local_log_bytes,
         rows=report.records,
         raw_rows=report.raw_rows,
         undecodable_rows=report.undecodable_rows,
+        skipped_offsets=report.skipped_offsets,
     )
 
 
@@ -113,9 +158,11 @@ def _memory_bytes() -> dict[str, int]:
     """Resident memory of this process and, together, of those it started (Spark's JVM and workers)."""
     own = psutil.Process(os.getpid())
     children = 0
-    for child in own.children(recursive=True):
-        try:
-            children += child.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return {"daemon": own.memory_info().rss, "spark": children}
+    try:
+        for child in own.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                children += child.memory_info().rss
+        return {"daemon": own.memory_info().rss, "spark": children}
+    except OSError:
+        # Out of file handles: the status must be had all the same, for it says so.
+        return {}

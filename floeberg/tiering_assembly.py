@@ -12,6 +12,7 @@ from engine.errors import Unavailable
 from engine.table.catalog import open_catalog
 from engine.table.table_writer import TableWriter
 from engine.table.verifier import Verifier
+from floeberg.bound_sources import disk_bounds
 from floeberg.catalog_settings import catalog_properties
 from floeberg.room_settings import spark_settings, tiering_limits, topic_rules
 from floeberg.settings import Settings
@@ -62,6 +63,7 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
         limits=limits,
     )
     board = StatusBoard(version=program_version(), clock=clock, limits=limits)
+    board.watch_each_cycle(lambda: disk_bounds(settings))
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(_ClusterWatch(board, broker))
     return TieringAssembly(broker=broker, writer=writer, verifier=verifier, rewriter=rewriter, loop=loop, board=board)

@@ -16,8 +16,8 @@ class PartitionReport:
     """One partition at the end of a cycle. Offsets are None where they are not known.
 
     ``lag_ms``: how long the oldest stable record beyond the table has waited, 0 when none does. ``lag_bytes``: of the
-    segments that reach beyond the table. ``records``, ``raw_rows``, ``undecodable_rows`` and ``skipped`` count since
-    the process started.
+    segments that reach beyond the table. ``records``, ``raw_rows``, ``undecodable_rows``, ``skipped`` (the last of
+    them) and ``skipped_offsets`` count since the process started.
     """
 
     partition: TopicIdPartition
@@ -40,6 +40,7 @@ class PartitionReport:
     raw_rows: int
     undecodable_rows: int
     skipped: tuple[OffsetRange, ...]
+    skipped_offsets: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ class PartitionRecord:
     raw_rows: int = 0
     undecodable_rows: int = 0
     skipped: list[OffsetRange] = field(default_factory=list)
+    skipped_offsets: int = 0
 
     def fail(self, error: FloebergError, *, now_ms: int, limits: TieringLimits) -> None:
         """Corrupt bytes stop the partition for a while; anything else is tried in the next two cycles, then less often.
@@ -77,3 +78,4 @@ class PartitionRecord:
             self.undecodable_rows += file.description.error_rows
         if ready.append.skipped is not None:
             self.skipped = [*self.skipped, ready.append.skipped][-_SKIPPED_KEPT:]
+            self.skipped_offsets += ready.append.skipped.offset_count

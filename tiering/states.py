@@ -202,6 +202,7 @@ class StateObserver:
             raw_rows=record.raw_rows,
             undecodable_rows=record.undecodable_rows,
             skipped=tuple(record.skipped),
+            skipped_offsets=record.skipped_offsets,
         )
 
     def _state(self, who: TopicIdPartition, observed: Observed, *, native: bool, held_up: HeldUp) -> PartitionState:

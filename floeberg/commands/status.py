@@ -83,7 +83,7 @@ def _from_tables(tables: TopicTables) -> DaemonStatus:
 def _show(found: DaemonStatus, *, daemon_runs: bool) -> None:
     if daemon_runs:
         mood = "[green]healthy[/green]" if found.is_healthy else "[red]needs a look[/red]"
-        uptime = duration_text(found.now_ms - found.started_ms)
+        uptime = duration_text(found.uptime_ms)
         out.print(f"{found.phase} for {uptime}, {mood}; {found.cycle_count} cycles, {found.commit_count} commits")
     else:
         out.print("[yellow]no daemon runs here[/yellow]; this is what the tables say")

@@ -20,12 +20,16 @@ from starlette.routing import Route
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.verifier import VerifiedRange
+from serving.door_metrics import DoorMetrics, DoorUse
 from serving.log.auxiliary_state import MAX_SIZE_BYTES, AuxiliaryState
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
 from serving.log.commit_signal import CommitSignal
 from serving.log.index_format import offset_index_bytes, time_index_bytes
 from serving.log.record_answer import RecordAnswer
 from serving.log.request import number, segment_of
+
+DOOR = "log"
+"""Its name among the doors' metrics."""
 
 RETRY_AFTER_SECONDS = 1
 DEFAULT_MAX_BYTES = 1 << 20
@@ -54,7 +58,15 @@ class LogDoorLimits:
 class LogDoor:
     """The endpoints. Made by ``create_log_door``."""
 
-    def __init__(self, backend: LogDoorBackend, *, token: str, commits: CommitSignal, limits: LogDoorLimits) -> None:
+    def __init__(
+        self,
+        backend: LogDoorBackend,
+        *,
+        token: str,
+        commits: CommitSignal,
+        limits: LogDoorLimits,
+        metrics: DoorMetrics,
+    ) -> None:
         if not token:
             raise Invalid("The log door needs a token", next_step="set [log_door] token, the same as the broker's")
         self._backend = backend
@@ -63,16 +75,17 @@ class LogDoor:
         self._limits = limits
         self._readers = ThreadPoolExecutor(limits.reader_threads, thread_name_prefix="log-door-read")
         self._copiers = ThreadPoolExecutor(limits.copier_threads, thread_name_prefix="log-door-copy")
-        self._reads = _Places(limits.max_reads, "reads")
-        self._copies = _Places(limits.max_copies, "copies")
+        self._metrics = metrics
+        self._reads = _Places(limits.max_reads, "reads", metrics)
+        self._copies = _Places(limits.max_copies, "copies", metrics)
 
     def routes(self) -> list[Route]:
         base = "/v1/log/{topic_id}/{partition:int}"
         return [
-            Route(f"{base}/copy", self._guarded(self._copy), methods=["POST"]),
-            Route(f"{base}/records", self._guarded(self._records), methods=["GET"]),
-            Route(f"{base}/index/{{name}}", self._guarded(self._index), methods=["GET"]),
-            Route(base, self._guarded(self._release), methods=["DELETE"]),
+            Route(f"{base}/copy", self._guarded("copy", self._copy), methods=["POST"]),
+            Route(f"{base}/records", self._guarded("records", self._records), methods=["GET"]),
+            Route(f"{base}/index/{{name}}", self._guarded("index", self._index), methods=["GET"]),
+            Route(base, self._guarded("release", self._release), methods=["DELETE"]),
         ]
 
     async def _copy(self, request: Request) -> Response:
@@ -107,7 +120,12 @@ class LogDoor:
         try:
             batches = await self._read(lambda: self._backend.records(segment, start=start, max_bytes=max_bytes))
             answer = await RecordAnswer.begin(
-                batches, pool=self._readers, on_end=self._reads.give_back, about=f"records of {segment} from {start}"
+                batches,
+                pool=self._readers,
+                on_sent=lambda size_bytes: self._metrics.sent(DOOR, size_bytes),
+                on_broken=lambda: self._metrics.broke_off(DOOR),
+                on_end=self._reads.give_back,
+                about=f"records of {segment} from {start}",
             )
             return answer
         finally:
@@ -139,8 +157,16 @@ class LogDoor:
     async def _read(self, work: Callable[[], _Answer]) -> _Answer:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
-    def _guarded(self, endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """The token first, and errors as the codes of docs/log_door.md."""
+    def _guarded(
+        self, name: str, endpoint: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """The token first, and errors as the codes of docs/log_door.md; everything is counted under ``name``."""
+
+        async def counted(request: Request) -> Response:
+            with self._metrics.timed(DOOR, name):
+                response = await answer(request)
+            self._metrics.answered(DOOR, name, response.status_code)
+            return response
 
         async def answer(request: Request) -> Response:
             given = request.headers.get("authorization", "").encode()
@@ -157,24 +183,36 @@ class LogDoor:
                 return _problem(409, str(error))
             except (Unavailable, CommitUnknown) as error:
                 return _problem(503, str(error), {"Retry-After": str(RETRY_AFTER_SECONDS)})
+            except Exception as error:  # noqa: BLE001 - the outermost guard of a request: out of memory, of file handles
+                _log.exception("request_ended_unforeseen", request=request.url.path)
+                return _problem(503, f"Not now: {error!r}", {"Retry-After": str(RETRY_AFTER_SECONDS)})
 
-        return answer
+        return counted
 
 
 class _Places:
     """A bound on what is under way; what comes above it is refused at once. Lives in one event loop."""
 
-    def __init__(self, count: int, what: str) -> None:
-        self._free = count
+    def __init__(self, count: int, what: str, metrics: DoorMetrics) -> None:
+        self._count = self._free = count
         self._what = what
+        self._metrics = metrics
+        self._show()
 
     def take(self) -> None:
         if self._free == 0:
             raise Unavailable(f"Too many {self._what} are under way")
         self._free -= 1
+        self._show()
 
     def give_back(self) -> None:
         self._free += 1
+        self._show()
+
+    def _show(self) -> None:
+        self._metrics.under_way(
+            DoorUse(door=DOOR, request=self._what, used=self._count - self._free, limit=self._count)
+        )
 
     @contextmanager
     def one(self) -> Iterator[None]:
@@ -186,10 +224,17 @@ class _Places:
 
 
 def create_log_door(
-    backend: LogDoorBackend, *, token: str, commits: CommitSignal, limits: LogDoorLimits | None = None
+    backend: LogDoorBackend,
+    *,
+    token: str,
+    commits: CommitSignal,
+    limits: LogDoorLimits | None = None,
+    metrics: DoorMetrics | None = None,
 ) -> list[Route]:
     """Routes of the log door. ``commits`` is rung by the tiering loop after each commit."""
-    return LogDoor(backend, token=token, commits=commits, limits=limits or LogDoorLimits()).routes()
+    return LogDoor(
+        backend, token=token, commits=commits, limits=limits or LogDoorLimits(), metrics=metrics or DoorMetrics()
+    ).routes()
 
 
 def _copied(segment: RemoteSegment, verified: VerifiedRange) -> Response:

@@ -30,11 +30,21 @@ class RecordAnswer(Response):
     media_type = "application/octet-stream"
 
     def __init__(
-        self, *, first: bytes, rest: Iterator[memoryview], pool: Executor, on_end: Callable[[], None], about: str
+        self,
+        *,
+        first: bytes,
+        rest: Iterator[memoryview],
+        pool: Executor,
+        on_sent: Callable[[int], None],
+        on_broken: Callable[[], None],
+        on_end: Callable[[], None],
+        about: str,
     ) -> None:
         self._first = first
         self._rest = rest
         self._pool = pool
+        self._on_sent = on_sent
+        self._on_broken = on_broken
         self._on_end = on_end
         self._about = about
         super().__init__()
@@ -42,15 +52,31 @@ class RecordAnswer(Response):
 
     @classmethod
     async def begin(
-        cls, batches: Iterator[memoryview], *, pool: Executor, on_end: Callable[[], None], about: str
+        cls,
+        batches: Iterator[memoryview],
+        *,
+        pool: Executor,
+        on_sent: Callable[[int], None],
+        on_broken: Callable[[], None],
+        on_end: Callable[[], None],
+        about: str,
     ) -> Self:
         """Make the first chunk, so that an error becomes a status code.
 
-        ``on_end`` is called once when the answer is over, however it ends; ``about`` names the request in the log.
+        ``on_sent`` is told the bytes of each chunk that was taken, ``on_broken`` is called when the answer breaks off,
+        ``on_end`` once when it is over, however it ends; ``about`` names the request in the log.
         """
         first = await asyncio.get_running_loop().run_in_executor(pool, _next_chunk, batches)
         assert first, "an answer has at least one batch"
-        return cls(first=first, rest=batches, pool=pool, on_end=on_end, about=about)
+        return cls(
+            first=first,
+            rest=batches,
+            pool=pool,
+            on_sent=on_sent,
+            on_broken=on_broken,
+            on_end=on_end,
+            about=about,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  # ASGI's signature
         loop = asyncio.get_running_loop()
@@ -62,12 +88,17 @@ class RecordAnswer(Response):
             while chunk and not gone.done():
                 following = loop.run_in_executor(self._pool, _next_chunk, self._rest)
                 await _unless(gone, send({"type": "http.response.body", "body": chunk, "more_body": True}))
+                self._on_sent(len(chunk))
                 chunk = await following
             if not gone.done():
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except FloebergError as error:
             # The server closes a connection whose answer was not completed.
+            self._on_broken()
             _log.error("an answer of records broke off", request=self._about, problem=str(error))
+        except Exception:
+            self._on_broken()
+            raise
         finally:
             self._on_end()
             gone.cancel()

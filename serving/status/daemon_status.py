@@ -24,9 +24,10 @@ class PartitionStatus:
     """One partition. Offsets are None where they are not known.
 
     ``tiered_end`` the first offset not in the table; ``stable_end`` the first one that is not committed in Kafka;
-    ``lag_ms`` how long the oldest stable record beyond ``tiered_end`` has waited, 0 when none waits. The rows are
-    counted since the daemon started: ``raw_rows`` kept their bytes beside typed columns, ``undecodable_rows`` have
-    no typed columns.
+    ``lag_ms`` how long the oldest stable record beyond ``tiered_end`` has waited, as this process saw it, 0 when none
+    waits. The rows are counted since the daemon started: ``raw_rows`` kept their bytes beside typed columns,
+    ``undecodable_rows`` have no typed columns; so are ``skipped_offsets``, which Kafka deleted before they were tiered.
+    ``waiting_kind`` and ``problem_kind`` name in one word what ``waiting`` and ``problem`` say.
     """
 
     topic: str
@@ -40,13 +41,16 @@ class PartitionStatus:
     log_start: int | None = None
     lag_ms: int = 0
     waiting: str | None = None
+    waiting_kind: str | None = None
     problem: str | None = None
+    problem_kind: str | None = None
     spool_bytes: int = 0
     at_risk_bytes: int = 0
     local_log_bytes: int = 0
     rows: int = 0
     raw_rows: int = 0
     undecodable_rows: int = 0
+    skipped_offsets: int = 0
 
     @property
     def lag_records(self) -> int:
@@ -71,12 +75,18 @@ class BoundUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
-    """The whole daemon. Times are milliseconds since the epoch; ``memory_bytes`` by process (daemon, spark)."""
+    """The whole daemon. Times are milliseconds since the epoch; ``memory_bytes`` by process (daemon, spark).
+
+    ``uptime_ms`` and ``silent_ms`` (since a cycle ended, or since the start) have truly passed, whatever the clock of
+    the machine did meanwhile. ``problem_kinds`` belong to ``problems``, in their order.
+    """
 
     version: str
     phase: Phase
     started_ms: int
     now_ms: int
+    uptime_ms: int = 0
+    silent_ms: int = 0
     cluster_id: str | None = None
     last_cycle_ms: int | None = None
     last_commit_ms: int | None = None
@@ -85,6 +95,7 @@ class DaemonStatus:
     spark_ui: str | None = None
     partitions: tuple[PartitionStatus, ...] = ()
     problems: tuple[str, ...] = ()
+    problem_kinds: tuple[str, ...] = ()
     bounds: tuple[BoundUse, ...] = ()
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
 
@@ -119,6 +130,7 @@ class DaemonStatus:
                 for partition in values["partitions"]
             )
             values["problems"] = tuple(values["problems"])
+            values["problem_kinds"] = tuple(values["problem_kinds"])
             values["bounds"] = tuple(BoundUse(**bound) for bound in values["bounds"])
             return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -12,11 +12,13 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from serving.door_metrics import DoorMetrics
 from serving.status.daemon_status import DaemonStatus, PartitionStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _CYCLE_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 _PARTITION_LABELS = ("topic", "partition")
+ERROR_KINDS = ("unavailable", "corrupt", "invalid", "commit_unknown")
 
 
 class Metrics:
@@ -24,6 +26,7 @@ class Metrics:
 
     def __init__(self, status: Callable[[], DaemonStatus]) -> None:
         self.registry = CollectorRegistry()
+        self.doors = DoorMetrics(self.registry)
         self._cycles = Counter("floeberg_cycles", "Tiering cycles, idle ones included", registry=self.registry)
         self._commits = Counter("floeberg_commits", "Iceberg commits of tiering", registry=self.registry)
         self._cycle_seconds = Histogram(
@@ -36,13 +39,19 @@ class Metrics:
             ("kind",),
             registry=self.registry,
         )
-        for kind in ("unavailable", "corrupt", "invalid", "commit_unknown"):
+        for kind in ERROR_KINDS:
             self._errors.labels(kind)
         self._rows = Counter(
             "floeberg_rows",
             "Rows committed, by how their value is kept: typed (columns alone), raw (columns and bytes), undecodable"
             " (bytes and a reason)",
             ("topic", "kept"),
+            registry=self.registry,
+        )
+        self._skipped = Counter(
+            "floeberg_skipped_offsets",
+            "Offsets that Kafka deleted before they were tiered: they are in no table",
+            ("topic",),
             registry=self.registry,
         )
         self.registry.register(_StatusCollector(status))
@@ -59,6 +68,9 @@ class Metrics:
     def count_rows(self, topic: str, *, typed: int, raw: int, undecodable: int) -> None:
         for kept, count in (("typed", typed), ("raw", raw), ("undecodable", undecodable)):
             self._rows.labels(topic, kept).inc(count)
+
+    def count_skipped(self, topic: str, offsets: int) -> None:
+        self._skipped.labels(topic).inc(offsets)
 
     def exposition(self) -> bytes:
         """The text that a scrape gets (``CONTENT_TYPE``)."""
@@ -79,11 +91,40 @@ class _StatusCollector(Collector):
         yield GaugeMetricFamily(
             "floeberg_started_timestamp_seconds", "When the daemon started", status.started_ms / 1000
         )
+        yield GaugeMetricFamily(
+            "floeberg_silent_seconds",
+            "Since a cycle ended: grows while one is under way or hangs",
+            status.silent_ms / 1000,
+        )
+        problems = GaugeMetricFamily(
+            "floeberg_problems", "Problems that concern no one partition, by what is to be done", labels=("kind",)
+        )
+        for kind in ERROR_KINDS:
+            problems.add_metric((kind,), status.problem_kinds.count(kind))
+        yield problems
         if status.last_cycle_ms is not None:
             yield GaugeMetricFamily(
                 "floeberg_last_cycle_timestamp_seconds", "When the last cycle ended", status.last_cycle_ms / 1000
             )
+        if status.last_commit_ms is not None:
+            yield GaugeMetricFamily(
+                "floeberg_last_commit_timestamp_seconds", "When tiering last committed", status.last_commit_ms / 1000
+            )
         yield from _partition_gauges(status.partitions)
+        yield _named(
+            status.partitions,
+            "floeberg_partition_problem",
+            "1 while something is wrong with the partition, by what is to be done",
+            "kind",
+            lambda partition: partition.problem_kind,
+        )
+        yield _named(
+            status.partitions,
+            "floeberg_partition_waiting",
+            "1 for the reason why the partition has nothing to do, or not all of it",
+            "reason",
+            lambda partition: partition.waiting_kind,
+        )
         memory = GaugeMetricFamily("floeberg_memory_bytes", "Resident memory", labels=("process",))
         for process, size_bytes in status.memory_bytes.items():
             memory.add_metric((process,), size_bytes)
@@ -105,8 +146,29 @@ _PARTITION_GAUGES: tuple[tuple[str, str, Callable[[PartitionStatus], float | Non
     ("floeberg_spool_bytes", "Segments held by hard links until they are committed", lambda one: one.spool_bytes),
     ("floeberg_at_risk_bytes", "Ready segments that the spool has no room for", lambda one: one.at_risk_bytes),
     ("floeberg_local_log_bytes", "Segments in the broker's log directory", lambda one: one.local_log_bytes),
-    ("floeberg_partition_stopped", "1 when an operator must look", lambda one: float(one.problem is not None)),
+    ("floeberg_partition_stopped", "1 when an operator must look", lambda one: float(is_stopped(one))),
 )
+
+
+def is_stopped(partition: PartitionStatus) -> bool:
+    """True where nothing gets better by itself: what is only away is tried again."""
+    return partition.waiting_kind == "stopped" or partition.problem_kind in {"corrupt", "invalid"}
+
+
+def _named(
+    partitions: tuple[PartitionStatus, ...],
+    name: str,
+    documentation: str,
+    label: str,
+    value_of: Callable[[PartitionStatus], str | None],
+) -> Metric:
+    """A gauge that is 1 under the label that applies; the partitions to which none does have no line."""
+    gauge = GaugeMetricFamily(name, documentation, labels=(*_PARTITION_LABELS, label))
+    for partition in partitions:
+        value = value_of(partition)
+        if value is not None:
+            gauge.add_metric((partition.topic, str(partition.partition), value), 1.0)
+    return gauge
 
 
 def _partition_gauges(partitions: tuple[PartitionStatus, ...]) -> Iterator[Metric]:

@@ -24,7 +24,7 @@ th { font-weight: 600; } .text { text-align: left; } .soft { opacity: .65; }
 def status_page(status: DaemonStatus) -> str:
     """The page as HTML text. Everything that comes from outside (topic names, messages) is escaped."""
     mood = '<span class="good">healthy</span>' if status.is_healthy else '<span class="bad">needs a look</span>'
-    uptime = duration_text(status.now_ms - status.started_ms)
+    uptime = duration_text(status.uptime_ms)
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Floeberg</title>",
         f"<meta http-equiv='refresh' content='{REFRESH_SECONDS}'>",

@@ -46,10 +46,8 @@ def status_routes(status: Callable[[], DaemonStatus], metrics: Metrics) -> list[
 
 def why_not_alive(status: DaemonStatus) -> str | None:
     """Why the daemon should be started again, or None. What only an operator can mend is no reason."""
-    since = status.last_cycle_ms or status.started_ms
-    silent_ms = status.now_ms - since
-    if status.phase is not Phase.STOPPING and silent_ms > STUCK_AFTER_MS:
-        return f"no tiering cycle has ended for {silent_ms // 60_000} minutes"
+    if status.phase is not Phase.STOPPING and status.silent_ms > STUCK_AFTER_MS:
+        return f"no tiering cycle has ended for {status.silent_ms // 60_000} minutes"
     return None
 
 

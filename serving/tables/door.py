@@ -18,7 +18,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from engine.errors import FloebergError, Unavailable
+from serving.door_metrics import DoorMetrics
 from serving.tables.catalog_view import CatalogView, Namespace, UnknownNamespace, UnknownTable
+
+DOOR = "tables"
+"""Its name among the doors' metrics."""
 
 NAMESPACE_SEPARATOR = "\x1f"
 """Between the levels of a namespace in paths and query parameters (``%1F``)."""
@@ -40,7 +44,9 @@ _WRITE_METHODS = ["POST", "PUT", "PATCH", "DELETE"]
 Endpoint = Callable[[Request], Response]
 
 
-def table_door_routes(catalog: CatalogView, *, tokens: Sequence[str] = ()) -> list[BaseRoute]:
+def table_door_routes(
+    catalog: CatalogView, *, tokens: Sequence[str] = (), metrics: DoorMetrics | None = None
+) -> list[BaseRoute]:
     """Starlette routes below ``/v1``. With ``tokens``, every request must carry one of them as a bearer token."""
     door = _TableDoor(catalog)
     readable: dict[str, Endpoint] = {
@@ -50,7 +56,7 @@ def table_door_routes(catalog: CatalogView, *, tokens: Sequence[str] = ()) -> li
         _NAMESPACE + "/tables": door.list_tables,
         _TABLE: door.load_table,
     }
-    guard = _guard(tokens)
+    guard = _guard(tokens, metrics or DoorMetrics())
     return [
         *(Route(path, guard(endpoint), methods=["GET"]) for path, endpoint in readable.items()),
         Route("/v1/{path:path}", guard(_refuse_write), methods=_WRITE_METHODS),
@@ -114,12 +120,20 @@ def _refuse_unknown(request: Request) -> Response:
     return _error(HTTPStatus.NOT_FOUND, "NoSuchEndpointException", f"There is no {request.url.path} in this catalog")
 
 
-def _guard(tokens: Sequence[str]) -> Callable[[Endpoint], Endpoint]:
-    """Wrap endpoints: check the token, turn our errors into the protocol's error model."""
+def _guard(tokens: Sequence[str], metrics: DoorMetrics) -> Callable[[Endpoint], Endpoint]:
+    """Wrap endpoints: check the token, turn our errors into the protocol's error model, count."""
     allowed = [token.encode() for token in tokens]
 
     def wrap(endpoint: Endpoint) -> Endpoint:
+        name = endpoint.__name__.strip("_")
+
         @wraps(endpoint)
+        def counted(request: Request) -> Response:
+            with metrics.timed(DOOR, name):
+                response = guarded(request)
+            metrics.answered(DOOR, name, response.status_code)
+            return response
+
         def guarded(request: Request) -> Response:
             if allowed and not _is_allowed(request, allowed):
                 return _error(
@@ -138,7 +152,7 @@ def _guard(tokens: Sequence[str]) -> Callable[[Endpoint], Endpoint]:
             except FloebergError as error:
                 return _error(HTTPStatus.INTERNAL_SERVER_ERROR, type(error).__name__, str(error))
 
-        return guarded
+        return counted
 
     return wrap
 

@@ -1,4 +1,4 @@
-"""The machine's clock goes back by a day and forth by a year: no wait is stuck, negative or over, no table unreadable."""
+"""The clock goes back by a day and forth by a year: no wait is stuck, negative or over, no table unreadable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def orders(world: TieringWorld) -> TopicIdPartition:
 
 
 class WallClock:
-    """The wall clock of this process, ours and the libraries', ``jump_ms`` off; the monotonic one goes on as it does."""
+    """The wall clock of this process, ours and the libraries', ``jump_ms`` off; the monotonic one goes on."""
 
     def __init__(self, world: TieringWorld, monkeypatch: pytest.MonkeyPatch) -> None:
         self.jump_ms = 0

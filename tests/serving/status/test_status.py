@@ -24,6 +24,8 @@ RUNNING = DaemonStatus(
     phase=Phase.RUNNING,
     started_ms=1_000_000,
     now_ms=1_060_000,
+    uptime_ms=60_000,
+    silent_ms=1_000,
     last_cycle_ms=1_059_000,
     cycle_count=5,
     partitions=(ORDERS,),
@@ -65,7 +67,7 @@ def test_daemon_that_does_not_work_yet_is_alive_but_not_ready(status: DaemonStat
 
 
 def test_daemon_whose_cycle_hangs_is_not_alive() -> None:
-    hung = replace(RUNNING, now_ms=RUNNING.started_ms + 2 * STUCK_AFTER_MS)
+    hung = replace(RUNNING, silent_ms=2 * STUCK_AFTER_MS)
     assert client_of(hung).get("/healthz").status_code == 503
     assert client_of(replace(hung, phase=Phase.STOPPING)).get("/healthz").status_code == 200
 
@@ -85,6 +87,33 @@ def test_scrape_has_the_partitions_gauges_and_what_was_counted() -> None:
     assert samples["floeberg_bound_used", "spool_bytes"] == 90
     assert samples["floeberg_bound_limit", "spool_bytes"] == 100
     assert samples["floeberg_memory_bytes", "daemon"] == 1024
+
+
+def test_clock_that_jumps_ends_no_daemon_and_shows_no_negative_time() -> None:
+    for now_ms in (0, RUNNING.now_ms + 365 * 86_400_000):
+        client = client_of(replace(RUNNING, now_ms=now_ms))
+        assert client.get("/healthz").status_code == 200
+        assert "running for 1 min" in client.get("/").text
+
+
+def test_scrape_says_what_is_wrong_with_which_partition_and_why_it_waits() -> None:
+    trouble = (
+        replace(ORDERS, partition=0, problem="a CRC is wrong", problem_kind="corrupt", waiting_kind="stopped"),
+        replace(ORDERS, partition=1, problem="the disk is full", problem_kind="unavailable", waiting_kind="retry"),
+        replace(ORDERS, partition=2, waiting_kind="nothing_closed"),
+    )
+    status = replace(
+        RUNNING, partitions=trouble, problems=("a disk is gone", "another too"), problem_kinds=("unavailable",) * 2
+    )
+    samples = samples_of(Metrics(lambda: status).exposition().decode())
+    assert samples["floeberg_partition_problem", "corrupt", "0", "orders"] == 1
+    assert samples["floeberg_partition_problem", "unavailable", "1", "orders"] == 1
+    assert [samples["floeberg_partition_stopped", str(number), "orders"] for number in range(3)] == [1, 0, 0]
+    reasons = {name[1:] for name in samples if name[0] == "floeberg_partition_waiting"}
+    assert reasons == {("0", "stopped", "orders"), ("1", "retry", "orders"), ("2", "nothing_closed", "orders")}
+    assert samples["floeberg_problems", "unavailable"] == 2
+    assert samples["floeberg_problems", "corrupt"] == 0
+    assert samples["floeberg_silent_seconds",] == 1
 
 
 def test_page_escapes_what_comes_from_outside_and_shows_the_trouble() -> None:
