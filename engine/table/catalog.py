@@ -43,6 +43,8 @@ _REST_CATALOG = "engine.table.rest_catalog.BoundedRestCatalog"
 _REFUSALS = (UnauthorizedError, AuthorizationExpiredError, ForbiddenError, TooManyRequestsError)
 """Answers that a catalog gives before it does anything."""
 
+_LONGEST_PROBLEM = 300
+
 _NO_ANSWER = (RESTError, SQLAlchemyError, RequestException, OSError, NotImplementedError)
 
 Identifier = tuple[str, ...]
@@ -193,21 +195,28 @@ def commit(table: Table, transaction: Transaction) -> None:
     try:
         table._do_commit(updates, (*requirements, AssertTableUUID(uuid=table.metadata.table_uuid)))
     except (CommitFailedException, NoSuchTableError, ValidationException) as error:
-        raise CommitConflict(f"another commit came first: {error}", file=where) from error
+        raise CommitConflict(f"another commit came first: {_line(error)}", file=where) from error
     except BadRequestError as error:
-        raise Invalid(f"the catalog refuses the commit: {error}", file=where) from error
+        raise Invalid(f"the catalog refuses the commit: {_line(error)}", file=where) from error
     except _REFUSALS as error:
-        raise Unavailable(f"the catalog refuses the commit: {error!r}", file=where) from error
+        raise Unavailable(f"the catalog refuses the commit: {_line(error)}", file=where) from error
     except (*_NO_ANSWER, ValueError) as error:
         if isinstance(error, SQLAlchemyError) and is_refused(error):
             raise _database_error("the commit was not made", error, where) from error
-        raise CommitUnknown(f"the commit was not answered: {error!r}", file=where) from error
+        raise CommitUnknown(f"the commit was not answered: {_line(error)}", file=where) from error
 
 
 def _database_error(problem: str, error: SQLAlchemyError, where: str | None) -> Unavailable | Corrupt:
     if is_damage(error):
-        return Corrupt(f"{problem}: the catalog's database is damaged: {error}", file=where)
-    return Unavailable(f"{problem}: {error}", file=where)
+        return Corrupt(f"{problem}: the catalog's database is damaged: {_line(error)}", file=where)
+    return Unavailable(f"{problem}: {_line(error)}", file=where)
+
+
+def _line(error: Exception) -> str:
+    """A foreign error as part of one line: a proxy's answer may be a whole page."""
+    text = " ".join(str(error).split())
+    named = text if isinstance(error, RESTError) else f"{type(error).__name__}: {text}"
+    return named if len(named) <= _LONGEST_PROBLEM else f"{named[:_LONGEST_PROBLEM]}…"
 
 
 @contextlib.contextmanager
@@ -217,10 +226,10 @@ def translated_errors(problem: str, *, table: Identifier | None = None) -> Itera
     try:
         yield
     except FileNotFoundError as error:
-        raise Corrupt(f"{problem}: its metadata file is missing: {error}", file=named) from error
+        raise Corrupt(f"{problem}: its metadata file is missing: {_line(error)}", file=named) from error
     except InvalidMetadata as error:
-        raise Corrupt(f"{problem}: its metadata is damaged: {error}", file=named) from error
+        raise Corrupt(f"{problem}: its metadata is damaged: {_line(error)}", file=named) from error
     except SQLAlchemyError as error:
         raise _database_error(problem, error, named) from error
     except _NO_ANSWER as error:
-        raise Unavailable(f"{problem}: {error}", file=named) from error
+        raise Unavailable(f"{problem}: {_line(error)}", file=named) from error

@@ -181,12 +181,16 @@ class TableWriter:
         """Load, decide, commit; again after a conflict or an unanswered commit. None from ``change``: nothing to do."""
         unanswered: CommitUnknown | None = None
         began_ms, attempt = self._clock.monotonic_ms(), 0
-        while attempt < COMMIT_ATTEMPTS and self._clock.monotonic_ms() - began_ms <= COMMIT_PATIENCE_MS:
+        while True:
             found = self._state(table, unanswered)
             view = self._loader.view(found)
             staged = change(found, view)
             if staged is None:
                 return view
+            # Asked behind the look at the catalog: the last attempt may have landed unanswered.
+            is_late = self._clock.monotonic_ms() - began_ms > COMMIT_PATIENCE_MS
+            if attempt == COMMIT_ATTEMPTS or (attempt and is_late):
+                raise unanswered or Unavailable(f"the commit met a conflict {attempt} times", topic=table.topic)
             try:
                 catalogs.commit(found, staged[0])
                 reach(FaultPoint.WRITER_TOLD)
@@ -202,9 +206,6 @@ class TableWriter:
             self._tables.pop(table.topic_id, None)
             self._wait(attempt)
             attempt += 1
-        if unanswered is not None:
-            raise unanswered
-        raise Unavailable(f"the commit met a conflict {attempt} times", topic=table.topic)
 
     def _state(self, table: TopicTable, unanswered: CommitUnknown | None) -> Table:
         """The state to decide on: the one in memory, which may be old (the commit finds out), or the catalog's."""
