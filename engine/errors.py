@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class FloebergError(Exception):
     """An error with its coordinates and, for an operator, the next step.
@@ -33,6 +35,19 @@ class FloebergError(Exception):
         """The coordinates as ``topic orders, partition 3, offset 17, file …``; empty when none is known."""
         named = (("topic", self.topic), ("partition", self.partition), ("offset", self.offset), ("file", self.file))
         return ", ".join(f"{name} {value}" for name, value in named if value is not None)
+
+    def located(self, topic: str, partition: int) -> Self:
+        """This error with the coordinates that it lacks: whoever catches it may know more than whoever raised it."""
+        if self.topic is not None and self.partition is not None:
+            return self
+        return type(self)(
+            self.problem,
+            topic=self.topic if self.topic is not None else topic,
+            partition=self.partition if self.partition is not None else partition,
+            offset=self.offset,
+            file=self.file,
+            next_step=self.next_step,
+        )
 
     def __str__(self) -> str:
         where = f" ({self.where})" if self.where else ""

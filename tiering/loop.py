@@ -281,12 +281,14 @@ class TieringLoop:
 
     def _fail(self, partition: TopicIdPartition, error: FloebergError) -> None:
         """Work on a partition failed."""
+        error = error.located(partition.topic, partition.partition)
         self._log_problem(partition, error)
         self._observer.forget_lost_links(partition)
         self._record(partition).fail(error, now_ms=self._clock.monotonic_ms(), limits=self._limits)
 
     def _show(self, partition: TopicIdPartition, error: FloebergError) -> None:
         """A partition can't be worked on in this cycle; that it could not be looked at costs it no later one."""
+        error = error.located(partition.topic, partition.partition)
         self._log_problem(partition, error)
         self._record(partition).problem = error
 

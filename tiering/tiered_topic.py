@@ -65,6 +65,7 @@ class TieredTopic:
         ``is_gone``: the broker has this incarnation no more, what is left of it lies in the spool.
         """
         if self.table is not None:
+            self._require_warehouse(self.table)
             return False
         rule = self.rule
         fields = ()
@@ -81,6 +82,20 @@ class TieredTopic:
         )
         self._opened_at_ms = self._clock.monotonic_ms()
         return True
+
+    def _require_warehouse(self, table: TopicTable) -> None:
+        """A disk that is not mounted leaves an empty folder that could be written to as well: files would go to the
+        wrong disk, and be hidden once the right one is back."""
+        if table.warehouse.exists(table.metadata_location):
+            return
+        # Or others have committed so often since it was read that its metadata file was removed.
+        self.mark_stale()
+        raise Unavailable(
+            "the warehouse does not have the table's own metadata",
+            topic=self.topic,
+            file=table.metadata_location,
+            next_step="see that the warehouse's disk is mounted, and that it is the one the table was made on.",
+        )
 
     def facts(self) -> TableFacts:
         """What workers need of the table, the ids that were given up included."""

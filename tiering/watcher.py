@@ -96,7 +96,7 @@ class LogWatcher:
             and (path in scan.failed or path.parent in scan.failed)
         }
         self._live = found | {path: partition for path, (partition, _) in lost.items()}
-        return {partition: _of_partition(error, partition) for partition, error in lost.values()}
+        return {partition: error.located(partition.topic, partition.partition) for partition, error in lost.values()}
 
     def _scan(self) -> LogDirectoryScan:
         """All log directories together, for a partition that is live in two of them is in neither's interest."""
@@ -134,7 +134,7 @@ class LogWatcher:
         try:
             segments = list_segments(directory.path)
         except FloebergError as error:
-            raise _of_partition(error, directory.partition) from error
+            raise error.located(directory.partition.topic, directory.partition.partition) from error
         is_settled = all(map(self._is_settled, modified_ns))
         self._segments[directory.path] = _Seen(modified_ns=modified_ns, is_settled=is_settled, found=segments)
         return segments
@@ -167,18 +167,6 @@ def _read_identity(log_dir: Path) -> _Identity:
     if not node_id.isdecimal() or "cluster.id" not in properties:
         raise Invalid("meta.properties names no node.id or no cluster.id", file=str(path))
     return _Identity(node_id=int(node_id), cluster_id=properties["cluster.id"])
-
-
-def _of_partition(error: FloebergError, partition: TopicIdPartition) -> FloebergError:
-    """The same error with a partition's coordinates."""
-    kind = type(error)
-    return kind(
-        error.problem,
-        topic=partition.topic,
-        partition=partition.partition,
-        file=error.file,
-        next_step=error.next_step,
-    )
 
 
 def _modified_ns(path: Path) -> int:

@@ -135,10 +135,7 @@ def _partitions_at(path: Path) -> Iterator[PartitionDirectory]:
         # A directory that is being deleted loses its files one by one, and nobody needs it any more.
         if isinstance(error, Unavailable) and (name.state is DirectoryState.DELETED or not path.exists()):
             return
-        kind = type(error)
-        raise kind(
-            error.problem, topic=name.topic, partition=name.partition, file=error.file, next_step=error.next_step
-        ) from error
+        raise error.located(name.topic, name.partition) from error
     partition = TopicIdPartition(topic=name.topic, topic_id=topic_id, partition=name.partition)
     yield PartitionDirectory(partition=partition, path=path, state=name.state)
 
