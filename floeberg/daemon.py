@@ -11,7 +11,7 @@ from pyiceberg.catalog import Catalog
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
 from engine.log_reader import LogReader
-from engine.table.catalog import open_catalog
+from engine.table.deferred_catalog import open_catalog_when_there
 from engine.table.file_index import FileIndex
 from floeberg.bound_sources import cache_bounds
 from floeberg.catalog_settings import catalog_properties
@@ -43,7 +43,7 @@ class Daemon:
     """Runs from ``start`` to ``stop``. A context manager; ``wait`` blocks until somebody asks for the end.
 
     Raises, from ``start``: ``Invalid`` when another daemon works in the data directory or a setting is refused,
-    ``Unavailable`` when an address is taken or the catalog does not answer. A broker that is away is waited for.
+    ``Unavailable`` when an address is taken. A broker or a catalog that is away is waited for.
     """
 
     def __init__(self, settings: Settings, clock: Clock, *, in_process: bool = False) -> None:
@@ -73,7 +73,7 @@ class Daemon:
         assembly = assemble_tiering(settings, clock, in_process=self._in_process)
         self._resources.callback(assembly.close)
         # A catalog of the doors' own: the writer's belongs to the writer and its lock.
-        catalog = open_catalog(catalog_properties(settings))
+        catalog = open_catalog_when_there(catalog_properties(settings))
         table_door = self._open_table_door(assembly, catalog)
         log_door = self._open_log_door(assembly, catalog)
         self._resources.callback(self._end_tiering, assembly, self._begin_tiering(assembly))

@@ -9,7 +9,7 @@ import structlog
 from engine.broker import KafkaBroker
 from engine.clock import Clock
 from engine.errors import Unavailable
-from engine.table.catalog import open_catalog
+from engine.table.deferred_catalog import open_catalog_when_there
 from engine.table.table_writer import TableWriter
 from engine.table.verifier import Verifier
 from floeberg.bound_sources import disk_bounds
@@ -45,10 +45,10 @@ class TieringAssembly:
 def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = False) -> TieringAssembly:
     """Everything but threads and doors; Spark starts with the first task unless ``in_process``.
 
-    Raises ``Invalid`` for settings that a part refuses, ``Unavailable`` when the catalog does not answer.
+    Raises ``Invalid`` for settings that a part refuses. A catalog that is away is waited for.
     """
     limits = tiering_limits(settings)
-    writer = TableWriter(open_catalog(catalog_properties(settings)), clock, namespace=settings.namespace)
+    writer = TableWriter(open_catalog_when_there(catalog_properties(settings)), clock, namespace=settings.namespace)
     verifier = Verifier()
     broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
     rewriter = InProcessRewriter() if in_process else _spark_rewriter(settings)

@@ -22,7 +22,7 @@ class TopicTables:
     def __init__(self, catalog: Catalog, namespace: str) -> None:
         self._catalog = catalog
         self._namespace = namespace
-        self._loader = TableLoader(catalogs.warehouse_of(catalog))
+        self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
         self._known: dict[str, Identifier] = {}
         self._lock = threading.Lock()
 

@@ -14,7 +14,7 @@ from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from sqlalchemy import event
-from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError, SQLAlchemyError
 
 from engine.errors import Unavailable
 from engine.fault_points import FaultPoint, reach
@@ -118,12 +118,16 @@ class SqliteCatalog(SqlCatalog):
             )
 
     def _prepare_connection(self, connection: Any, record: Any) -> None:
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={self._busy_ms}")
-        # Readers never block the writer; FULL makes a commit survive a power cut, which WAL's usual NORMAL would not.
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.close()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+            # Readers never block the writer; FULL survives a power cut, which WAL's usual NORMAL would not.
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")
+            cursor.close()
+        except sqlite3.Error as error:
+            # What a listener raises is not made SQLAlchemy's own on the way.
+            raise OperationalError("the database can't be opened", None, error) from error
         record.info["file"] = self._path and _identity(self._path)
 
     def _check_connection(self, _connection: object, record: Any, _proxy: object) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from pyiceberg.table import Table
 
@@ -79,9 +80,14 @@ def codec_property(codec: CodecSpec) -> str:
 class TableLoader:
     """Makes TopicTables. Keeps the schemas it read from files beside the metadata: they never change."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
+    def __init__(self, warehouse: Callable[[], Warehouse]) -> None:
+        self._find_warehouse = warehouse
         self._schema_files: dict[str, str] = {}
+
+    @cached_property
+    def warehouse(self) -> Warehouse:
+        """The tables' files. Raises Unavailable while a catalog that knows of them was not there yet."""
+        return self._find_warehouse()
 
     def view(self, table: Table) -> TopicTable:
         """The view of a loaded table.
@@ -112,7 +118,7 @@ class TableLoader:
                 empty=_ranges(properties, EMPTY_PREFIX),
                 settings=_settings(properties),
                 snapshot_id=None if snapshot is None else snapshot.snapshot_id,
-                warehouse=self._warehouse,
+                warehouse=self.warehouse,
                 adopted=_adopted(properties, table.location()),
                 foreign=foreign_change(table.metadata),
             )
@@ -137,7 +143,7 @@ class TableLoader:
 
     def _schema_file(self, path: str) -> str:
         if path not in self._schema_files:
-            self._schema_files[path] = self._warehouse.read_bytes(path).decode()
+            self._schema_files[path] = self.warehouse.read_bytes(path).decode()
         return self._schema_files[path]
 
 

@@ -59,7 +59,7 @@ class TableWriter:
         self._catalog = catalog
         self._clock = clock
         self._namespace = namespace
-        self._loader = TableLoader(catalogs.warehouse_of(catalog))
+        self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
         self._tables: dict[str, Table] = {}
         self._lock = threading.RLock()
 
