@@ -25,7 +25,7 @@ def measure(table: TopicTable, log_dirs: Sequence[Path]) -> tuple[Measurement, .
         for index, segment in enumerate(segments[:-1]):
             compared.add((partition, OffsetRange(start=segment.base_offset, end=segments[index + 1].base_offset)))
             log_bytes += segment.size_bytes
-    files = ManifestReader().files(table)
+    files = ManifestReader().files(table).own
     stored = {(file.partition, file.range) for file in files}
     assert stored == compared, "the table and the closed segments must hold the same ranges"
     share = sum(file.size_bytes for file in files) / log_bytes

@@ -77,6 +77,15 @@ def digest_of(records: Records) -> RangeDigest:
     return RangeDigest(crc32c=crc, length_bytes=length_bytes, record_count=len(records))
 
 
+def canonical_form(records: Records, size_bytes: int) -> memoryview:
+    """The canonical forms of records behind each other, which are ``size_bytes`` long together."""
+    headers = records.headers or Headers(first=np.empty(0, np.int64), key=_NO_SPANS, value=_NO_SPANS)
+    written, state = np.empty(size_bytes, np.uint8), np.zeros(2, np.int64)
+    end = _write(0, records, headers, written, state)
+    assert end == len(records) and state[0] == size_bytes, "the canonical form is as long as its parts"
+    return written.data
+
+
 def _write(row: int, records: Records, headers: Headers, scratch: NDArray[np.uint8], state: NDArray[np.int64]) -> int:
     key, value = records.key, records.value
     return int(

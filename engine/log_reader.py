@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from engine.offset_grid import grid_offsets
 from engine.offset_range import OffsetRange
 from engine.read_ahead import ReadAhead, ReadAheadLimits
 from engine.records import Records
+from engine.table.adopted_rows import AdoptedFile
 from engine.table.file_index import FileIndex, OpenFile, OpenGroup
 from engine.table.manifests import TableFile
 from engine.table.page_reader import PageRun, pages_from, whole_group
@@ -142,7 +144,7 @@ class LogReader:
         """
         parts = [np.empty(0, np.int64)]
         for file in self._index.covering(table, partition, range):
-            parts.append(grid_offsets(self._index.open(table, file), range))
+            parts.append(grid_offsets(self._opened(table, file), range))
         relative = np.concatenate(parts) - range.start
         return relative[relative > 0]
 
@@ -158,7 +160,7 @@ class LogReader:
         Raises as ``read``.
         """
         pages = [
-            latest_by_offset(self._index.open(table, file), table.layout, range)
+            latest_by_offset(self._opened(table, file), table.layout, range)
             for file in self._index.covering(table, partition, range)
         ]
         if not pages:
@@ -172,6 +174,12 @@ class LogReader:
         Reads past the caches: a pass over a whole table must not push out what consumers are reading.
         """
         for file in self._index.covering(table, partition, range):
+            if file.parts:
+                for window in AdoptedFile(file=file).windows(range):
+                    found = _inside(self._rows.read_window(table, file, window).records, range)
+                    if len(found):
+                        yield found
+                continue
             opened = self._index.open(table, file)
             position = self._position(table, opened, range.start)
             while position is not None:
@@ -201,13 +209,13 @@ class LogReader:
     ) -> Iterator[memoryview]:
         covered = wanted.start
         produced = 0
-        for opened, block in self._blocks(table, partition, files, wanted, max_bytes):
+        for source, block in self._blocks(table, partition, files, wanted, max_bytes):
             records = _inside(block.records, wanted)
-            is_last_of_all = opened.file.path == files[-1].path and block.offsets.end >= opened.file.range.end
+            is_last_of_all = source.file.path == files[-1].path and block.offsets.end >= source.file.range.end
             block_end = wanted.end if is_last_of_all else min(block.offsets.end, wanted.end)
             span = OffsetRange(start=min(block.offsets.start, block_end), end=block_end)
-            grid = grid_offsets(opened, span)
-            for part, end in _encodable_parts(records, grid, opened.record_bytes, block_end):
+            grid = grid_offsets(source, span)
+            for part, end in _encodable_parts(records, grid, source.record_bytes, block_end):
                 first, epoch = int(part.offset[0]), int(part.leader_epoch[0])
                 if first > covered:
                     yield memoryview(empty_batch(OffsetRange(start=covered, end=first), leader_epoch=epoch))
@@ -229,10 +237,13 @@ class LogReader:
         files: Sequence[TableFile],
         wanted: OffsetRange,
         max_bytes: int | None,
-    ) -> Iterator[tuple[OpenFile, RowBlock]]:
+    ) -> Iterator[tuple[OpenFile | AdoptedFile, RowBlock]]:
         """The blocks that hold records of ``wanted``, each decoded ahead of its reader where that is known to go on."""
         pace: _Pace | None = None
         for at, file in enumerate(files):
+            if file.parts:
+                yield from self._windows(table, partition, AdoptedFile(file=file), wanted)
+                continue
             opened = self._index.open(table, file)
             following = files[at + 1] if at + 1 < len(files) else None
             position = self._position(table, opened, wanted.start)
@@ -252,6 +263,25 @@ class LogReader:
                     self._prefetch(table, position, following)
                 yield opened, block
 
+    def _windows(
+        self, table: TopicTable, partition: int, adopted: AdoptedFile, wanted: OffsetRange
+    ) -> Iterator[tuple[AdoptedFile, RowBlock]]:
+        """The blocks of an adopted range, the next one decoded ahead for a reader that goes through in order."""
+        is_sequential = self._ahead.reader_stopped_at(table.location, partition, wanted.start)
+        for window in adopted.windows(wanted):
+            block = self._ahead.find(adopted.key(window))
+            if block is None:
+                read = partial(self._rows.read_window, table, adopted.file, window)
+                block = self._ahead.decode(adopted.key(window), read)
+            self._ahead.note_end(table.location, partition, window.end)
+            if is_sequential and window.end < adopted.file.range.end:
+                following = adopted.window_at(window.end)
+                self._ahead.prefetch(
+                    adopted.key(following), partial(self._rows.read_window, table, adopted.file, following)
+                )
+            is_sequential = True
+            yield adopted, block
+
     def _first_pace(
         self, table: TopicTable, partition: int, opened: OpenFile, start: int, max_bytes: int | None
     ) -> _Pace:
@@ -259,6 +289,9 @@ class LogReader:
             return _Pace(rows=SEQUENTIAL_ROWS, is_sequential=True)
         wanted_bytes = FIRST_READ_BYTES if max_bytes is None else min(max_bytes, FIRST_READ_BYTES)
         return _Pace(rows=wanted_bytes // opened.record_bytes + 1, is_sequential=False)
+
+    def _opened(self, table: TopicTable, file: TableFile) -> OpenFile | AdoptedFile:
+        return AdoptedFile(file=file) if file.parts else self._index.open(table, file)
 
     def _most_rows(self, opened: OpenFile) -> int:
         """Rows a block may have, so that the blocks of all readers that go on side by side fit the memory for them."""

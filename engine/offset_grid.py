@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.offset_range import OffsetRange
+from engine.table.adopted_rows import AdoptedFile
 from engine.table.file_index import OpenFile
 
 LARGEST_INTERVAL_BYTES = 48 << 10
@@ -33,8 +34,10 @@ def grid_steps(opened: OpenFile) -> NDArray[np.int64]:
     return np.left_shift(np.int64(1), exponent.astype(np.int64))
 
 
-def grid_offsets(opened: OpenFile, wanted: OffsetRange) -> NDArray[np.int64]:
+def grid_offsets(opened: OpenFile | AdoptedFile, wanted: OffsetRange) -> NDArray[np.int64]:
     """The entries of a file inside ``wanted``, rising: int64 offsets."""
+    if isinstance(opened, AdoptedFile):
+        return _even_grid(opened, wanted)
     steps = grid_steps(opened)
     parts = [np.empty(0, np.int64)]
     for group, step in enumerate(steps.tolist()):
@@ -43,3 +46,14 @@ def grid_offsets(opened: OpenFile, wanted: OffsetRange) -> NDArray[np.int64]:
             first = -(-part.start // step) * step
             parts.append(np.arange(first, part.end, step, dtype=np.int64))
     return np.concatenate(parts)
+
+
+def _even_grid(adopted: AdoptedFile, wanted: OffsetRange) -> NDArray[np.int64]:
+    """One step for a whole adopted range: how its records lie in files says nothing of their sizes by offset."""
+    file = adopted.file
+    offsets_between = LARGEST_INTERVAL_BYTES * file.range.offset_count / max(file.size_bytes, 1)
+    step = 1 << int(np.floor(np.log2(np.clip(offsets_between, 1, LARGEST_STEP))))
+    part = file.range.intersection(wanted)
+    if part is None:
+        return np.empty(0, np.int64)
+    return np.arange(-(-part.start // step) * step, part.end, step, dtype=np.int64)

@@ -157,3 +157,14 @@ class Records:
             value=self.value.select(rows),
             headers=headers,
         )
+
+
+NO_RECORDS = Records(
+    offset=np.empty(0, np.int64),
+    timestamp_ms=np.empty(0, np.int64),
+    timestamp_type=np.empty(0, np.int8),
+    leader_epoch=np.empty(0, np.int32),
+    key=ByteSpans.nulls(0),
+    value=ByteSpans.nulls(0),
+    headers=None,
+)

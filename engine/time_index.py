@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.offset_range import OffsetRange
+from engine.table.adopted_rows import AdoptedFile
 from engine.table.columns import TableLayout
 from engine.table.file_index import OpenFile
 from engine.table.page_index import PageBounds, read_page_bounds
@@ -21,13 +22,15 @@ NEVER = np.iinfo(np.int64).max
 
 
 def latest_by_offset(
-    opened: OpenFile, layout: TableLayout, wanted: OffsetRange
+    opened: OpenFile | AdoptedFile, layout: TableLayout, wanted: OffsetRange
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(first offset, latest timestamp in ms) of each page of a file that overlaps ``wanted``: int64[n] each.
 
-    A page whose latest timestamp isn't known has NEVER. Where a file has no page index, row groups stand for pages.
-    One read of the page index. Raises Corrupt, Unavailable.
+    A page whose latest timestamp isn't known has NEVER, and so has an adopted range, whose pages are in no order. Where
+    a file has no page index, row groups stand for pages. One read of the page index. Raises Corrupt, Unavailable.
     """
+    if isinstance(opened, AdoptedFile):
+        return np.array([max(opened.file.range.start, wanted.start)], np.int64), np.array([NEVER], np.int64)
     first_group = opened.group_of_offset(wanted.start)
     end_group = int(np.searchsorted(opened.summaries.first_offset, wanted.end, "left"))
     groups = [opened.footer.row_group(index) for index in range(first_group, end_group)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 KERNEL_MODULES = (
-    "engine.digest",
+    "engine.digest_runs",
     "engine.formats.avro",
     "engine.formats.text",
     "engine.kafka_log.batch_writer",

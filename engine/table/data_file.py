@@ -41,9 +41,14 @@ class FileName:
         return f"p={self.partition}/{offsets}-e{self.leader_epoch}-{self.attempt}.parquet"
 
 
+def data_folder(location: str, topic_id: str) -> str:
+    """Where all data files of a table are that this program wrote."""
+    return f"{location.rstrip('/')}/data/{topic_id}"
+
+
 def data_path(location: str, topic_id: str, name: FileName) -> str:
     """The full path or URI of a new data file of a table."""
-    return f"{location.rstrip('/')}/data/{topic_id}/{name}"
+    return f"{data_folder(location, topic_id)}/{name}"
 
 
 def parse_file_name(path: str) -> FileName:

@@ -15,7 +15,8 @@ from engine.errors import Corrupt, Unavailable
 from engine.offset_range import OffsetRange
 from engine.table.data_file import FileFooter
 from engine.table.footer_cache import FooterCache
-from engine.table.manifests import ManifestReader, TableFile, by_partition
+from engine.table.lineage import SOMEBODY_ELSE
+from engine.table.manifests import ManifestReader, TableFile, by_partition, first_overlap, live_ranges
 from engine.table.page_index import PageLayout, read_page_layout
 from engine.table.parquet_footer import ParquetFooter, RowGroup, RowGroupSummaries
 from engine.table.ranged_file import RangedFile, ReadCount, row_group_cache
@@ -40,15 +41,26 @@ class FileIndexLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFiles:
-    """The files of one partition in offset order; no two cover the same offset."""
+    """The files of one partition in offset order, adopted ranges among them."""
 
     files: tuple[TableFile, ...] = ()
 
     def overlapping(self, wanted: OffsetRange) -> tuple[TableFile, ...]:
-        """The files that cover some offset of ``wanted``, in order."""
+        """The files that cover some offset of ``wanted``, in order. Raises Corrupt where two cover the same offset."""
         first = bisect_right(self.files, wanted.start, key=lambda file: file.range.end)
         end = bisect_right(self.files, wanted.end - 1, key=lambda file: file.range.start)
-        return self.files[first:end]
+        found = self.files[first:end]
+        doubled = first_overlap(found)
+        if doubled is not None:
+            one, other = doubled
+            raise Corrupt(
+                f"two files cover the same offsets: {one.path} and this one",
+                partition=other.partition,
+                offset=other.range.start,
+                file=other.path,
+                next_step="run floeberg fsck on the topic",
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -118,7 +130,10 @@ class FileIndex:
         }
 
     def files(self, table: TopicTable, partition: int) -> PartitionFiles:
-        """The files of a partition in the table's snapshot. Raises Corrupt, Unavailable, Invalid (see manifests)."""
+        """What holds a partition's records in the table's snapshot: our files that are whole, and adopted ranges.
+
+        Raises Corrupt, Unavailable.
+        """
         if table.snapshot_id is None:
             return PartitionFiles()
         key = (table.location, table.snapshot_id)
@@ -129,7 +144,7 @@ class FileIndex:
                 # Whoever waited for the lock finds what the one before has read.
                 known = self._snapshots.get(key)
                 if known is None:
-                    grouped = by_partition(reader.manifests.files(table))
+                    grouped = by_partition(live_ranges(table, reader.manifests.files(table)))
                     known = {number: PartitionFiles(files=files) for number, files in grouped.items()}
                     self._snapshots.put(key, known)
         return known.get(partition, PartitionFiles())
@@ -157,8 +172,9 @@ class FileIndex:
                 break
             at = max(at, part.end)
         if at < range.end:
+            whose = "" if table.foreign is None else f"{SOMEBODY_ELSE}: {table.foreign}: "
             raise Corrupt(
-                "the ledger says these offsets are in the table, and no file covers them",
+                f"{whose}the ledger says these offsets are in the table, and no file that is proven covers them",
                 topic=table.topic,
                 partition=partition,
                 offset=at,

@@ -1,26 +1,37 @@
-"""The data files of one snapshot of a table, out of its manifests: the read side's seam to pyiceberg.
+"""The files of one snapshot of a table, out of its manifests: the read side's seam to pyiceberg.
 
-Source: the Iceberg table specification, "Manifests". A manifest never changes, so each is read once.
+Source: the Iceberg table specification, "Manifests" and "Delete Formats". A manifest never changes, so each is read
+once. Nothing is judged here: what another program wrote, or deleted, is listed as such.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.io import FileIO, load_file_io
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile, read_manifest_list
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile, read_manifest_list
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
+from engine.table.adopted_range import AdoptedRange, ForeignFile
 from engine.table.data_file import parse_file_name
 from engine.table.topic_table import TopicTable
+
+_DELETED_PATH_FIELD_ID = 2147483546
+"""Reserved by the specification for the column of position deletes that names the data file."""
+
+NO_PARTITION = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TableFile:
-    """One data file as its manifest and its name describe it. Sorts by partition, then by offsets."""
+    """One data file as its manifest and its name describe it. Sorts by partition, then by offsets.
+
+    ``parts``: none for a file of our own. Else the files of an adopted range, together: their rows that lie in
+    ``range``; ``path`` then names the range, ``size_bytes`` and ``record_count`` are those of the range.
+    """
 
     partition: int
     range: OffsetRange
@@ -28,6 +39,53 @@ class TableFile:
     size_bytes: int
     record_count: int
     leader_epoch: int
+    sequence_number: int = 0
+    parts: tuple[ForeignFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFile:
+    """A file that deletes rows. ``deleted_path`` the only data file it deletes from, None where that is not known."""
+
+    path: str
+    partition: int
+    sequence_number: int
+    deleted_path: str | None
+
+    def may_delete_from(self, path: str, partition: int, sequence_number: int) -> bool:
+        """By the specification's rules: never from what was written after it, nor from another partition."""
+        if self.partition not in {NO_PARTITION, partition} or sequence_number > self.sequence_number:
+            return False
+        return self.deleted_path in {None, path}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFiles:
+    """All live files of a snapshot, sorted: ``own`` ones by their names, ``foreign`` ones with the sequence numbers
+    of their entries, and those that delete rows."""
+
+    own: tuple[TableFile, ...] = ()
+    foreign: Mapping[ForeignFile, int] = field(default_factory=dict)
+    deletes: tuple[DeleteFile, ...] = ()
+
+    def is_deleted_from(self, path: str, partition: int, sequence_number: int) -> DeleteFile | None:
+        """A delete file that may take rows out of a data file."""
+        return next((d for d in self.deletes if d.may_delete_from(path, partition, sequence_number)), None)
+
+    def whole_own(self) -> tuple[TableFile, ...]:
+        """Our own files that no row was deleted from."""
+        if not self.deletes:
+            return self.own
+        return tuple(
+            file for file in self.own if not self.is_deleted_from(file.path, file.partition, file.sequence_number)
+        )
+
+    def has_whole(self, adopted: AdoptedRange) -> bool:
+        """Whether all files of an adopted range are still there as they were proven."""
+        return all(
+            file in self.foreign and not self.is_deleted_from(file.path, file.partition, self.foreign[file])
+            for file in adopted.files
+        )
 
 
 class ManifestReader:
@@ -37,23 +95,23 @@ class ManifestReader:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[TableFile, ...]] = {}
+        self._seen: dict[str, SnapshotFiles] = {}
 
-    def files(self, table: TopicTable) -> tuple[TableFile, ...]:
-        """Every data file of the table's snapshot, sorted; none where nothing was committed yet.
+    def files(self, table: TopicTable) -> SnapshotFiles:
+        """The files of the table's snapshot. Raises Corrupt (a manifest is missing or damaged), Unavailable."""
+        return self.files_of(table, table.manifest_list)
 
-        Raises Corrupt (a manifest is missing or damaged, a file that this program did not name), Unavailable, Invalid
-        (the table has delete files, which reading by offset does not apply).
-        """
-        if table.manifest_list is None:
-            return ()
-        at = table.manifest_list
+    def files_of(self, table: TopicTable, manifest_list: str | None) -> SnapshotFiles:
+        """The files of any snapshot of the table, by its manifest list. Raises as ``files``."""
+        if manifest_list is None:
+            return SnapshotFiles()
+        at = manifest_list
         try:
             io = load_file_io(properties=dict(table.warehouse.properties), location=at)
-            seen: dict[str, tuple[TableFile, ...]] = {}
+            seen: dict[str, SnapshotFiles] = {}
             for manifest in read_manifest_list(io.new_input(at)):
                 at = manifest.manifest_path
-                seen[at] = self._seen[at] if at in self._seen else _files_of(manifest, io, table)
+                seen[at] = self._seen[at] if at in self._seen else _files_of(manifest, io)
         except FileNotFoundError as error:
             raise Corrupt("a metadata file of the table is missing", topic=table.topic, file=at) from error
         except OSError as error:
@@ -61,26 +119,52 @@ class ManifestReader:
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             raise Corrupt(f"a metadata file of the table is damaged: {error}", topic=table.topic, file=at) from error
         self._seen = seen
-        return tuple(sorted(file for files in seen.values() for file in files))
-
-
-def _files_of(manifest: ManifestFile, io: FileIO, table: TopicTable) -> tuple[TableFile, ...]:
-    if manifest.content != ManifestContent.DATA and (manifest.existing_files_count or manifest.added_files_count):
-        raise Invalid(
-            "the table has delete files: somebody deleted rows with a SQL engine",
-            topic=table.topic,
-            file=manifest.manifest_path,
-            next_step="roll the table back to the snapshot before, or rewrite its data files without deletes",
+        return SnapshotFiles(
+            own=tuple(sorted(file for files in seen.values() for file in files.own)),
+            foreign={file: sequence for files in seen.values() for file, sequence in files.foreign.items()},
+            deletes=tuple(delete for files in seen.values() for delete in files.deletes),
         )
+
+
+def live_ranges(table: TopicTable, files: SnapshotFiles) -> tuple[TableFile, ...]:
+    """What can be read by offset, sorted: our own files that are whole, and adopted ranges that still are."""
+    adopted = (
+        TableFile(
+            partition=part.partition,
+            range=part.range,
+            path=f"{part.files[0].path}#{part.range.start}-{part.range.end}-{part.digest.to_text()}",
+            size_bytes=part.digest.length_bytes,
+            record_count=part.digest.record_count,
+            leader_epoch=NO_PARTITION,
+            parts=part.files,
+        )
+        for ranges in table.adopted.values()
+        for part in ranges
+        if files.has_whole(part)
+    )
+    return tuple(sorted((*files.whole_own(), *adopted)))
+
+
+def _files_of(manifest: ManifestFile, io: FileIO) -> SnapshotFiles:
     entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
-    return tuple(_table_file(entry.data_file) for entry in entries if entry.data_file.content == DataFileContent.DATA)
+    own: list[TableFile] = []
+    foreign: dict[ForeignFile, int] = {}
+    deletes: list[DeleteFile] = []
+    for entry in entries:
+        file = entry.data_file
+        sequence = entry.sequence_number or 0
+        if file.content != DataFileContent.DATA:
+            deletes.append(_delete_file(file, sequence))
+            continue
+        try:
+            own.append(_table_file(file, sequence))
+        except Invalid:
+            foreign[_foreign_file(entry)] = sequence
+    return SnapshotFiles(own=tuple(own), foreign=foreign, deletes=tuple(deletes))
 
 
-def _table_file(file: DataFile) -> TableFile:
-    try:
-        name = parse_file_name(file.file_path)
-    except Invalid as error:
-        raise Corrupt("the table has a data file that this program did not name", file=file.file_path) from error
+def _table_file(file: DataFile, sequence_number: int) -> TableFile:
+    name = parse_file_name(file.file_path)
     return TableFile(
         partition=name.partition,
         range=name.range,
@@ -88,20 +172,52 @@ def _table_file(file: DataFile) -> TableFile:
         size_bytes=int(file.file_size_in_bytes),
         record_count=int(file.record_count),
         leader_epoch=name.leader_epoch,
+        sequence_number=sequence_number,
     )
 
 
-def by_partition(files: tuple[TableFile, ...]) -> Mapping[int, tuple[TableFile, ...]]:
-    """Sorted files, grouped. Raises Corrupt where two files of a partition cover the same offset."""
+def _foreign_file(entry: ManifestEntry) -> ForeignFile:
+    file = entry.data_file
+    return ForeignFile(
+        path=file.file_path,
+        partition=_partition_of(file),
+        size_bytes=int(file.file_size_in_bytes),
+        record_count=int(file.record_count),
+    )
+
+
+def _delete_file(file: DataFile, sequence_number: int) -> DeleteFile:
+    bounds = [(held or {}).get(_DELETED_PATH_FIELD_ID) for held in (file.lower_bounds, file.upper_bounds)]
+    # Bounds may be cut, so only a pair that agrees names one file for sure, and only where it names it whole.
+    named = bounds[0].decode() if bounds[0] is not None and bounds[0] == bounds[1] else None
+    deleted_path = named if named is not None and named.endswith(".parquet") else None
+    return DeleteFile(
+        path=file.file_path,
+        partition=_partition_of(file),
+        sequence_number=sequence_number,
+        deleted_path=deleted_path,
+    )
+
+
+def _partition_of(file: DataFile) -> int:
+    # One partition field, the identity of kafka_partition; a foreign table's may be null, or missing.
+    value = file.partition[0] if len(file.partition) else None
+    return value if isinstance(value, int) else NO_PARTITION
+
+
+def by_partition(files: Iterable[TableFile]) -> Mapping[int, tuple[TableFile, ...]]:
+    """Sorted files, grouped."""
     grouped: dict[int, list[TableFile]] = {}
     for file in files:
-        held = grouped.setdefault(file.partition, [])
-        if held and held[-1].range.end > file.range.start:
-            raise Corrupt(
-                f"two files cover the same offsets: {held[-1].path} and this one",
-                partition=file.partition,
-                offset=file.range.start,
-                file=file.path,
-            )
-        held.append(file)
+        grouped.setdefault(file.partition, []).append(file)
     return {partition: tuple(held) for partition, held in grouped.items()}
+
+
+def first_overlap(files: Iterable[TableFile]) -> tuple[TableFile, TableFile] | None:
+    """Two of a partition's sorted files that cover the same offset."""
+    before: TableFile | None = None
+    for file in files:
+        if before is not None and before.range.end > file.range.start:
+            return before, file
+        before = file
+    return None

@@ -13,8 +13,10 @@ from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt
 from engine.formats.value_codec import ValueCodec, open_codec
 from engine.offset_range import OffsetRange
-from engine.records import Records
+from engine.records import NO_RECORDS, Records
+from engine.table.adopted_rows import read_window
 from engine.table.file_index import OpenFile, OpenGroup
+from engine.table.manifests import TableFile
 from engine.table.page_reader import PageRun, read_rows
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TopicTable
@@ -83,6 +85,20 @@ class RowBlockReader:
             first_row=run.first_row,
             end_row=run.end_row,
             offsets=OffsetRange(start=offsets.start, end=_next_offset(opened, group, run)),
+            records=records,
+            size_bytes=_size_bytes(records),
+        )
+
+    def read_window(self, table: TopicTable, file: TableFile, window: OffsetRange) -> RowBlock:
+        """The block of an adopted range that a window is: its rows are its offsets. Raises Corrupt, Unavailable."""
+        with self._codec(table) as codec:
+            records = read_window(table, file, window, codec) or NO_RECORDS
+        return RowBlock(
+            path=file.path,
+            group=0,
+            first_row=window.start,
+            end_row=window.end,
+            offsets=window,
             records=records,
             size_bytes=_size_bytes(records),
         )

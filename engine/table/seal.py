@@ -76,7 +76,7 @@ class Seal:
 def sealed_checksum(properties: Mapping[str, str]) -> int:
     """CRC-32C of the properties that a seal covers, by name."""
     named = sorted((name, text) for name, text in properties.items() if is_sealed(name))
-    return crc32c.crc32c(json.dumps(named).encode())
+    return int(crc32c.crc32c(json.dumps(named).encode()))
 
 
 def is_sealed(name: str) -> bool:

@@ -24,10 +24,13 @@ from engine.formats.value_codec import CodecSpec
 from engine.table import catalog as catalogs
 from engine.table.catalog import CommitConflict
 from engine.table.columns import TableLayout, iceberg_schema
+from engine.table.lineage import foreign_change
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import AppendResult, CommitResult, Outcome, RangeAppend
 from engine.table.schema_change import stage_columns, stage_schemas
+from engine.table.table_adoption import GatherAll, gather_in_process
 from engine.table.table_commit import CommitPlan, plan_commit, stage_commit, stage_ledger_line
+from engine.table.table_judge import TableJudge
 from engine.table.table_loading import TableLoader, new_table_properties
 from engine.table.topic_table import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY, TopicTable
 
@@ -55,22 +58,35 @@ Change = Callable[[Table, TopicTable], "tuple[Transaction, int | None] | None"]
 class TableWriter:
     """Opens, creates and commits to the tables of one catalog. One object per process; safe between its threads."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, *, namespace: str = catalogs.DEFAULT_NAMESPACE) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        namespace: str = catalogs.DEFAULT_NAMESPACE,
+        gather: GatherAll = gather_in_process,
+    ) -> None:
+        """``gather`` reads files that other programs wrote."""
         self._catalog = catalog
         self._clock = clock
         self._namespace = namespace
         self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
         self._tables: dict[str, Table] = {}
+        self._judge = TableJudge(self._loader, clock, gather)
         self._lock = threading.RLock()
 
     def open(self, topic: str, topic_id: str) -> TopicTable | None:
         """The table of this incarnation of a topic as the catalog has it now, or None.
 
-        Raises Unavailable, Corrupt, Invalid (a table of that name is not a topic's).
+        What somebody else changed without loss is adopted. Raises Unavailable, Corrupt (somebody else broke the
+        stream, or dropped the table), Invalid (a table of that name is not a topic's).
         """
         with self._lock:
             table = self._load(topic, topic_id)
-            return None if table is None else self._loader.view(table)
+            if table is None:
+                self._judge.check_absent(self._catalog, topic, topic_id, namespace=self._namespace)
+                return None
+            return self._loader.view(self._judge.settled(table))
 
     def ensure(
         self,
@@ -94,6 +110,7 @@ class TableWriter:
             for attempt in range(_ENSURE_ATTEMPTS):
                 table = self._load(topic, topic_id)
                 if table is None:
+                    self._judge.check_absent(self._catalog, topic, topic_id, namespace=self._namespace)
                     identifier = self._name_for(topic, topic_id, cluster_id, is_gone=is_gone)
                     table = self._create(identifier, topic, topic_id, cluster_id, layout, codec, value_fields)
                 if table is not None:
@@ -208,25 +225,32 @@ class TableWriter:
             attempt += 1
 
     def _state(self, table: TopicTable, unanswered: CommitUnknown | None) -> Table:
-        """The state to decide on: the one in memory, which may be old (the commit finds out), or the catalog's."""
+        """The state to decide on: the one in memory, which may be old (the commit finds out), or the catalog's.
+
+        It is Floeberg's own, or one that was proven to hold every record and sealed again.
+        """
         cached = self._tables.get(table.topic_id)
-        if cached is not None:
+        if cached is not None and foreign_change(cached.metadata) is None:
             return cached
         try:
             loaded = self._load(table.topic, table.topic_id)
         except (Unavailable, Corrupt) as error:
             raise (unanswered or error) from error
         if loaded is None:
+            self._judge.check_absent(self._catalog, table.topic, table.topic_id, namespace=self._namespace)
             raise unanswered or Invalid("the topic's table is gone from the catalog", topic=table.topic)
-        return loaded
+        return self._judge.settled(loaded)
 
     def _load(self, topic: str, topic_id: str) -> Table | None:
         """The table of this incarnation under its own name or, retired, under the one with its id."""
         identifier = catalogs.table_identifier(self._namespace, topic)
         for name in (identifier, catalogs.retired_identifier(identifier, topic_id)):
             table = catalogs.load(self._catalog, name)
+            if table is not None and TOPIC_ID_PROPERTY not in table.metadata.properties:
+                self._judge.check_absent(self._catalog, topic, topic_id, namespace=self._namespace)
             if table is not None and self._topic_id(table) == topic_id:
                 self._tables[topic_id] = table
+                self._judge.note_present(table, topic_id)
                 return table
         return None
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from engine.errors import Corrupt
+from engine.digest import EMPTY_DIGEST, digest_of
+from engine.errors import Corrupt, Unavailable
+from engine.formats.value_codec import open_codec
 from engine.offset_range import OffsetRange
+from engine.table.adopted_rows import AdoptedFile, read_window
 from engine.table.data_file import FileDescription
-from engine.table.manifests import ManifestReader, TableFile
+from engine.table.lineage import SOMEBODY_ELSE
+from engine.table.manifests import ManifestReader, TableFile, live_ranges
 from engine.table.topic_table import TableFacts, TopicTable
 from engine.table.verification import Verification, verify_file
 from engine.table.verified_file import VERIFIERS_TOKEN, VerifiedFile, VerifiedRange
@@ -65,6 +69,14 @@ class Verifier:
         against their own footer and manifest entry. Raises Corrupt when a file is damaged or missing or when no file
         holds a part of the range that is not known to be empty; Unavailable when the warehouse does not answer.
         """
+        if table.foreign is not None:
+            raise Unavailable(
+                f"{SOMEBODY_ELSE}, and it was not proven yet that its records are all there: {table.foreign}",
+                topic=table.topic,
+                partition=partition,
+                offset=offsets.start,
+                next_step="wait for the next cycle of tiering; floeberg status shows what it finds",
+            )
         entry = table.ledger.get(partition)
         if entry is None or not entry.range.covers(offsets):
             return None
@@ -72,7 +84,9 @@ class Verifier:
         for file in self._files(table, partition, offsets):
             with self._lock:
                 known = self._verified.get(file.path) == file.range
-            if not known:
+            if not known and file.parts:
+                self._verify_adopted(table, file)
+            elif not known:
                 self._verify_stored(table, file)
             covered.append(file.range)
         hole = first_hole(offsets, covered)
@@ -89,7 +103,7 @@ class Verifier:
     def _files(self, table: TopicTable, partition: int, offsets: OffsetRange) -> list[TableFile]:
         with self._lock:
             reader = self._manifests.setdefault(table.topic_id, ManifestReader())
-            files = reader.files(table)
+            files = live_ranges(table, reader.files(table))
         return [file for file in files if file.partition == partition and file.range.overlaps(offsets)]
 
     def _verify_stored(self, table: TopicTable, file: TableFile) -> None:
@@ -114,6 +128,25 @@ class Verifier:
                     file=file.path,
                     next_step="run floeberg fsck; keep the broker's own copy of the range",
                 )
+        self._remember(file.path, file.range)
+
+    def _verify_adopted(self, table: TopicTable, file: TableFile) -> None:
+        """Read the rows of an adopted range, as its consumers would, and compare with what was proven of it."""
+        codec = open_codec(table.codec, table.value_fields)
+        digest = EMPTY_DIGEST
+        for window in AdoptedFile(file=file).windows(file.range):
+            records = read_window(table, file, window, codec)
+            digest = digest if records is None else digest.then(digest_of(records))
+        proven = next(part.digest for part in table.adopted[file.partition] if part.range == file.range)
+        if digest != proven:
+            raise Corrupt(
+                f"files that another program wrote have the digest {digest.to_text()}, not the one that was proven",
+                topic=table.topic,
+                partition=file.partition,
+                offset=file.range.start,
+                file=file.parts[0].path,
+                next_step="run floeberg fsck; keep the broker's own copy of the range",
+            )
         self._remember(file.path, file.range)
 
     def _remember(self, path: str, offsets: OffsetRange) -> None:

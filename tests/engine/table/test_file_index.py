@@ -37,7 +37,7 @@ def test_commit_reads_only_the_manifest_it_added(tmp_path: Path, monkeypatch: py
     read: list[str] = []
     original = manifests._files_of
 
-    def counting(manifest: manifests.ManifestFile, *rest: object) -> tuple[manifests.TableFile, ...]:
+    def counting(manifest: manifests.ManifestFile, *rest: object) -> manifests.SnapshotFiles:
         read.append(manifest.manifest_path)
         return original(manifest, *rest)  # type: ignore[arg-type]
 
@@ -52,10 +52,12 @@ def test_commit_reads_only_the_manifest_it_added(tmp_path: Path, monkeypatch: py
 
 
 def test_two_files_over_the_same_offsets_are_corrupt(tmp_path: Path) -> None:
-    table = table_of(tmp_path, 10)
-    table.add(OffsetRange(start=5, end=15), records_of(range(5, 15)))
+    table = table_of(tmp_path, 10, 20)
+    table.add(OffsetRange(start=15, end=25), records_of(range(15, 25)))
+    files = FileIndex().files(table.view, 0)
     with pytest.raises(Corrupt, match="cover the same offsets"):
-        FileIndex().files(table.view, 0)
+        files.overlapping(OffsetRange(start=12, end=17))
+    assert len(files.overlapping(OffsetRange(start=0, end=12))) == 2
 
 
 def test_missing_manifest_is_named(tmp_path: Path) -> None:

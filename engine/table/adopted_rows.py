@@ -1,0 +1,111 @@
+"""Records out of adopted ranges: rows that lie anywhere in one or several files, put in offset order a window at a time.
+
+Slower than reading our own files, where a few pages hold what is wanted: every row group whose bounds touch the window
+is looked through. Compaction would write them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.errors import Corrupt
+from engine.formats.value_codec import ValueCodec
+from engine.offset_range import OffsetRange
+from engine.records import Records
+from engine.table.adopted_range import ForeignFile
+from engine.table.columns import arrow_schema
+from engine.table.foreign_rows import open_foreign
+from engine.table.manifests import TableFile
+from engine.table.rows import records_from_rows
+from engine.table.topic_table import TopicTable
+
+WINDOW_BYTES = 16 << 20
+"""Records put in order at once."""
+
+MOST_WINDOW_OFFSETS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedFile:
+    """An adopted range as a reader goes through it: in windows, always the same ones, so that what was decoded for one
+    reader serves the next. No window can hold more records than offsets."""
+
+    file: TableFile
+
+    @property
+    def record_bytes(self) -> int:
+        """Mean bytes of a record in its canonical form. At least 1."""
+        return max(1, self.file.size_bytes // max(1, self.file.record_count))
+
+    def key(self, window: OffsetRange) -> tuple[str, int, int]:
+        """By which the window's block is known among those of all files."""
+        return (self.file.path, 0, window.start)
+
+    def window_at(self, offset: int) -> OffsetRange:
+        """The window that holds an offset."""
+        size = max(1, min(WINDOW_BYTES // self.record_bytes, MOST_WINDOW_OFFSETS))
+        start = self.file.range.start + (offset - self.file.range.start) // size * size
+        return OffsetRange(start=start, end=min(start + size, self.file.range.end))
+
+    def windows(self, wanted: OffsetRange) -> Iterator[OffsetRange]:
+        """The windows that touch ``wanted``, rising."""
+        at, end = max(wanted.start, self.file.range.start), min(wanted.end, self.file.range.end)
+        while at < end:
+            window = self.window_at(at)
+            yield window
+            at = window.end
+
+
+def read_window(table: TopicTable, file: TableFile, window: OffsetRange, codec: ValueCodec) -> Records | None:
+    """The records of an adopted range that lie in ``window``, in offset order; None where there is none.
+
+    Memory: the window's rows and one batch. Raises Corrupt (a file is missing, damaged, or has an offset twice),
+    Unavailable.
+    """
+    found = [batch for part in file.parts for batch in _rows_of(table, part, window)]
+    if not found:
+        return None
+    rows = pa.Table.from_batches(_alike(found))
+    offset = rows.column(table.layout.offset).to_numpy()
+    order = np.argsort(offset, kind="stable")
+    if bool((np.diff(offset[order]) <= 0).any()):
+        raise Corrupt("an offset is there twice", topic=table.topic, partition=file.partition, offset=window.start)
+    return records_from_rows(table.layout, rows.take(pa.array(order)), codec)
+
+
+def _rows_of(table: TopicTable, part: ForeignFile, window: OffsetRange) -> Iterator[pa.RecordBatch]:
+    with open_foreign(table.warehouse, part, arrow_schema(table.iceberg_schema), table.layout) as opened:
+        for group in range(opened.group_count):
+            if not opened.group_may_hold(group, window) or not _is_in(opened.offsets(group), window).any():
+                continue
+            for batch in opened.batches(group):
+                wanted = _is_in(batch.column(table.layout.offset).to_numpy(), window)
+                if wanted.any():
+                    yield batch if wanted.all() else batch.filter(pa.array(wanted))
+
+
+def _is_in(offset: NDArray[np.int64], window: OffsetRange) -> NDArray[np.bool_]:
+    return np.asarray((offset >= window.start) & (offset < window.end))
+
+
+def _alike(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Batches of files that have different columns, as columns that one of them has; what a file lacks is null."""
+    names = list(dict.fromkeys(name for batch in batches for name in batch.schema.names))
+    if all(batch.schema.names == names for batch in batches):
+        return batches
+    types = {field.name: field.type for batch in batches for field in batch.schema}
+    return [
+        pa.RecordBatch.from_arrays(
+            [
+                batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, types[name])
+                for name in names
+            ],
+            names=names,
+        )
+        for batch in batches
+    ]
