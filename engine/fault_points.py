@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
+from engine.errors import Invalid
+
 ENVIRONMENT_VARIABLE = "FLOEBERG_FAULT"
 
 
@@ -100,13 +102,15 @@ def armed(hook: Callable[[FaultPoint], None]) -> Iterator[None]:
         disarm()
 
 
-class _Kill:
-    """Ends the process, as the kernel or an operator does, at the n-th time ``point`` is reached."""
+class KillAt:
+    """A hook that ends the process, as the kernel or an operator does, when ``<point>[#<n>]`` is reached."""
 
     def __init__(self, order: str) -> None:
         name, _, count = order.partition("#")
         self._point = FaultPoint(name)
         self._left = int(count or 1)
+        if self._left < 1:
+            raise ValueError(f"a point is reached for the first time or later, not for the {self._left}th")
 
     def __call__(self, point: FaultPoint) -> None:
         if point is not self._point:
@@ -117,5 +121,14 @@ class _Kill:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-if ENVIRONMENT_VARIABLE in os.environ:
-    arm(_Kill(os.environ[ENVIRONMENT_VARIABLE]))
+def _arm_from_environment() -> None:
+    order = os.environ.get(ENVIRONMENT_VARIABLE)
+    if order is None:
+        return
+    try:
+        arm(KillAt(order))
+    except ValueError as error:
+        raise Invalid(f"{ENVIRONMENT_VARIABLE}={order} names no point: {error}") from error
+
+
+_arm_from_environment()

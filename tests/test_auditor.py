@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -160,13 +160,13 @@ def test_message_of_a_failed_audit_counts_kinds_and_names_coordinates() -> None:
 
 
 @pytest.fixture
-def tiered(tmp_path: Path) -> Iterator[tuple[TieringWorld, TopicIdPartition, ProducersLog]]:
+def tiered(tmp_path: Path) -> tuple[TieringWorld, TopicIdPartition, ProducersLog]:
     world = TieringWorld(tmp_path)
     (orders,) = world.broker.create_topic("orders", native=True)
     for start in (0, 10, 20):
         world.broker.append_segment(orders, [record(number).value for number in range(start, start + 10)])
     world.loop().cycle()
-    yield world, orders, told_of(*range(30))
+    return world, orders, told_of(*range(30))
 
 
 def sights(world: TieringWorld, orders: TopicIdPartition) -> list[Sight]:
@@ -202,7 +202,7 @@ def replaced(rows: pa.Table, column: str, values: pa.Array) -> pa.Table:
 FILE_DAMAGES: dict[str, tuple[Callable[[pa.Table], pa.Table], Kind, int]] = {
     "row_gone": (lambda rows: rows.slice(1), Kind.LOST, 10),
     "row_twice": (lambda rows: pa.concat_tables([rows, rows.slice(9)]), Kind.DOUBLED, 19),
-    "rows_reversed": (lambda rows: rows.take(list(range(8)) + [9, 8]), Kind.OUT_OF_ORDER, 18),
+    "rows_reversed": (lambda rows: rows.take([*range(8), 9, 8]), Kind.OUT_OF_ORDER, 18),
     "value_changed": (lambda rows: replaced(rows, "value", pa.array(["x"] * 10)), Kind.ALTERED, 10),
     "key_gone": (lambda rows: replaced(rows, "kafka_key", pa.nulls(10, pa.string())), Kind.ALTERED, 10),
     "value_made_null": (lambda rows: replaced(rows, "kafka_is_null", pa.array([True] * 10)), Kind.ALTERED, 10),

@@ -1,10 +1,13 @@
-"""Stopped anywhere and started again, every record is in the table exactly once."""
+"""Killed at moments nobody chose, or answered wrong, every record is in the table exactly once.
+
+The moments that somebody chose are in tests/crash.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,16 +19,9 @@ from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
-from tiering.loop import TieringLoop
-from tiering.rewrite_task import RewriteOutcome, RewriteTask
 from tiering.rewriter import InProcessRewriter, VerifyOutcome, VerifyTask
-from tiering.spool import Spool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-class Killed(BaseException):
-    """The process ends here: nothing behind it runs."""
 
 
 def values(start: int, end: int) -> list[bytes]:
@@ -40,36 +36,6 @@ def orders(world: TieringWorld) -> TopicIdPartition:
     return partition
 
 
-class KilledBeforeRewriting(InProcessRewriter):
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
-        raise Killed
-
-
-class KilledWithinRewriting(InProcessRewriter):
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
-        super().rewrite(tasks[:1])
-        raise Killed
-
-
-class KilledBeforeVerifying(InProcessRewriter):
-    def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
-        raise Killed
-
-
-class KilledAfterVerifying(InProcessRewriter):
-    def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
-        super().verify(tasks)
-        raise Killed
-
-
-class KilledAfterCommitting(TableWriter):
-    def commit(
-        self, table: TopicTable, appends: Sequence[RangeAppend], settings: ParquetSettings | None = None
-    ) -> CommitResult:
-        super().commit(table, appends, settings)
-        raise Killed
-
-
 class UnansweredCommit(TableWriter):
     """The commit lands and its answer is lost."""
 
@@ -78,45 +44,6 @@ class UnansweredCommit(TableWriter):
     ) -> CommitResult:
         super().commit(table, appends, settings)
         raise CommitUnknown("the catalog's answer was lost")
-
-
-CRASHES: dict[str, Callable[[TieringWorld], TieringLoop]] = {
-    "before_rewriting": lambda world: world.loop(rewriter=KilledBeforeRewriting()),
-    "within_rewriting": lambda world: world.loop(rewriter=KilledWithinRewriting()),
-    "before_verifying": lambda world: world.loop(rewriter=KilledBeforeVerifying()),
-    "after_verifying": lambda world: world.loop(rewriter=KilledAfterVerifying()),
-    "after_committing": lambda world: world.loop(writer=KilledAfterCommitting(world.catalog, world.clock)),
-}
-
-
-@pytest.mark.parametrize("crash", CRASHES)
-def test_crash_at_a_step_leaves_every_record_exactly_once(
-    world: TieringWorld, orders: TopicIdPartition, crash: str
-) -> None:
-    with pytest.raises(Killed):
-        CRASHES[crash](world).cycle()
-    loop = world.loop()
-    loop.cycle()
-    world.broker.append_segment(orders, values(20, 30))
-    loop.cycle()
-    loop.cycle()
-    assert world.offsets(orders) == list(range(30))
-    assert world.spooled_files() == []
-
-
-def test_crash_between_a_links_two_files_leaves_every_record_exactly_once(
-    world: TieringWorld, orders: TopicIdPartition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(source: object, target: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr("tiering.spool.os.link", killed)
-        with pytest.raises(Killed):
-            world.loop().cycle()
-    assert Spool([world.broker.log_dir]).read() == ()
-    world.loop().cycle()
-    assert world.offsets(orders) == list(range(20))
 
 
 def test_commit_whose_answer_was_lost_is_found_in_the_ledger(world: TieringWorld, orders: TopicIdPartition) -> None:

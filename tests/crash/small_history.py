@@ -1,0 +1,175 @@
+"""A small history whose tiering reaches every fault point, in three acts.
+
+``BrokersPart`` is what producers and the broker do; ``do_the_daemons_work`` what one process of the daemon does from
+its start on, as often as it is begun again; ``audited`` what the auditor then says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine.formats.schema_folder import SchemaFolder
+from engine.log_reader import LogReader
+from engine.table.file_index import FileIndex
+from engine.topic_partition import TopicIdPartition
+from floeberg.topic_tables import TopicTables
+from tests.auditor import Finding, ProducersLog, Record, audit
+from tests.auditor_sights import dropped_by_broker, log_door_sight, table_sights
+from tests.crash.door_client import DoorClient
+from tests.tiering.broker_on_disk import FIRST_TIMESTAMP_MS, BrokerOnDisk
+from tests.tiering.tiering_world import STRINGS, TieringWorld
+from tiering.spool import SPOOL_SUFFIX
+from tiering.tiering_limits import TieringLimits
+from tiering.topic_rule import TopicRule
+
+ACTS = 3
+SEGMENT_RECORDS = 5
+MOST_CYCLES = 20
+LONG_SCHEMA = json.dumps(
+    {"type": "record", "name": "Booking", "doc": "x" * 70_000, "fields": [{"name": "id", "type": "long"}]}
+)
+"""Longer than a table property may be, so that it becomes a file."""
+SAVED = "broker.pickle"
+
+
+@dataclass
+class BrokersPart:
+    """``told``: what producers were told, by topic id; ``ends``: where tiering has to arrive; ``deleted``: the topic
+    ids that the broker has no more."""
+
+    root: Path
+    broker: BrokerOnDisk
+    told: dict[str, ProducersLog] = field(default_factory=dict)
+    ends: dict[TopicIdPartition, int] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+
+    @classmethod
+    def begin(cls, root: Path) -> BrokersPart:
+        root.mkdir()
+        (root / "schemas").mkdir()
+        (root / "schemas" / "7.avsc").write_text(LONG_SCHEMA)
+        return cls(root=root, broker=BrokerOnDisk(root))
+
+    def act(self, number: int) -> None:
+        """What happens before the daemon comes for the ``number``-th time."""
+        (self._watched_topic, self._native_and_schemas, self._changes)[number - 1]()
+        self.broker.save(self.root / SAVED)
+
+    def _watched_topic(self) -> None:
+        """A topic of two partitions, one with more than a cycle takes."""
+        first, second = self._create("orders", partitions=2)
+        for partition in (first, second, first):
+            self._segment(partition)
+        self._create("again")
+        self._segment(self._named("again"))
+
+    def _native_and_schemas(self) -> None:
+        """A topic whose broker asks for copies, and one whose values name a schema too long for a property."""
+        self._create("history", native=True)
+        self._segment(self._named("history"), value=lambda offset: b"%05d" % offset * 6_000)
+        self._segment(self._named("history"))
+        self._create("bookings")
+        self._segment(self._named("bookings"), value=lambda offset: b"\x00\x00\x00\x00\x07" + bytes([2 * offset]))
+
+    def _changes(self) -> None:
+        """A topic created again, a log start that rose, a spool that holds a link whose facts are damaged."""
+        older = self._named("again")
+        shutil.rmtree(self.broker.directory(older))
+        self.broker.port.delete_topic("again")
+        self.deleted.add(older.topic_id)
+        self._create("again")
+        self._segment(self._named("again"))
+        history, orders = self._named("history"), self._named("orders")
+        self._segment(history)
+        self.broker.port.set_view(history, log_start_offset=2 * SEGMENT_RECORDS)
+        start = self.ends[orders]
+        self._segment(orders)
+        stem = f"{start:020d}-{self.ends[orders]:020d}"
+        spool = self.broker.log_dir.with_name(self.broker.log_dir.name + SPOOL_SUFFIX)
+        folder = spool / "orders" / f"0.{orders.topic_id}"
+        (folder / f"{stem}.json").write_text("{")
+        os.link(self.broker.directory(orders) / f"{start:020d}.log", folder / f"{stem}.log")
+
+    def _named(self, topic: str) -> TopicIdPartition:
+        """Partition 0 of a topic's present incarnation."""
+        return next(who for who in self.ends if who.topic == topic and who.topic_id not in self.deleted)
+
+    def _create(self, topic: str, *, partitions: int = 1, native: bool = False) -> tuple[TopicIdPartition, ...]:
+        created = self.broker.create_topic(topic, partitions=partitions, native=native)
+        self.told[created[0].topic_id] = ProducersLog()
+        self.ends.update(dict.fromkeys(created, 0))
+        return created
+
+    def _segment(
+        self, partition: TopicIdPartition, value: Callable[[int], bytes] = lambda offset: b"value %d" % offset
+    ) -> None:
+        start = self.ends[partition]
+        offsets = range(start, start + SEGMENT_RECORDS)
+        self.broker.append_segment(partition, [value(offset) for offset in offsets])
+        for offset in offsets:
+            record = Record(b"%d" % offset, value(offset), FIRST_TIMESTAMP_MS + offset)
+            self.told[partition.topic_id].acknowledged((partition.topic, partition.partition), offset, record)
+        self.ends[partition] = offsets.stop
+
+
+def let_kafka_delete(root: Path) -> None:
+    """What retention may do while the daemon is down: the oldest closed segment that the spool holds goes."""
+    world = TieringWorld.reopen(root)
+    for link in sorted(world.spool_dir.glob("orders/0.*/*.log")):
+        partition = TopicIdPartition(topic="orders", topic_id=link.parent.name.partition(".")[2], partition=0)
+        oldest = min(world.broker.directory(partition).glob("*.log"))
+        if link.with_suffix(".json").exists() and link.name.startswith(oldest.stem):
+            world.broker.delete_oldest_segment(partition)
+            world.broker.save(root / SAVED)
+            return
+
+
+def do_the_daemons_work(root: Path) -> None:
+    """Start with nothing in memory; tier, answer the broker and readers, record log starts; until nothing is left."""
+    world = TieringWorld.reopen(root)
+    loop = world.loop(
+        rules=(
+            TopicRule(pattern="bookings", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
+            STRINGS,
+        ),
+        limits=TieringLimits(max_tasks_per_cycle=3, lag_interval_ms=0, config_interval_ms=0),
+    )
+    for _ in range(MOST_CYCLES):
+        report = loop.cycle()
+        if not report.commits and not report.spool_bytes:
+            break
+    if "history" in world.broker.port.topic_configs(["history"]):
+        asyncio.run(DoorClient(world, loop, segment_records=SEGMENT_RECORDS).do_the_brokers_share())
+
+
+def audited(part: BrokersPart) -> dict[str, Any]:
+    """What the auditor finds, where tiering did not arrive, what the spool still holds, and how many records it saw."""
+    world = TieringWorld.reopen(part.root)
+    tables = {table.topic_id: table for table in TopicTables(world.catalog, "kafka").all()}
+    reader = LogReader(file_index=FileIndex())
+    findings: list[Finding] = []
+    record_count = 0
+    for topic_id, told in part.told.items():
+        table = tables[topic_id]
+        sights = [log_door_sight(table, number, reader=reader) for number in sorted(table.ledger)]
+        if table.codec.name == "string":
+            sights += table_sights(world.catalog, table.identifier)
+        places = [] if topic_id in part.deleted else [(table.topic, number) for number in sorted(table.ledger)]
+        dropped = [dropped_by_broker([world.broker.log_dir], place, table) for place in places]
+        findings += audit(told, sights, [item for item in dropped if item is not None])
+        record_count += sum(len(sight.records) for sight in sights)
+    reader.close()
+    ends = {who: tables[who.topic_id].ledger[who.partition].end for who in part.ends}
+    return {
+        "findings": [str(finding) for finding in findings],
+        "short": [f"{who} is tiered up to {ends[who]} of {end}" for who, end in part.ends.items() if ends[who] != end],
+        "spooled": world.spooled_files(),
+        "records": record_count,
+    }

@@ -1,0 +1,106 @@
+"""Killed at any point and started again, a daemon loses, doubles, alters and gives away nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.fault_points import ENVIRONMENT_VARIABLE, FaultPoint, armed, reach
+from tests.crash.small_history import ACTS
+from tests.tiering.tiering_world import TieringWorld
+
+ROOT = Path(__file__).resolve().parents[2]
+EVERY = ["every"] if os.environ.get("FLOEBERG_TEST_EVERY_CRASH") else []
+"""Each of the three hundred kills, in place of one a point in each of the last two acts, which reach all of them."""
+
+
+def test_daemon_killed_at_any_point_leaves_a_successor_everything(tmp_path: Path) -> None:
+    acts = []
+    for act in range(1 if EVERY else 2, ACTS + 1):
+        folder = tmp_path / str(act)
+        folder.mkdir()
+        command = [sys.executable, "-m", "tests.crash.killed_daemons", str(folder), str(act), *EVERY]
+        acts.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+    reached: set[str] = set()
+    runs: list[dict[str, Any]] = []
+    for act in acts:
+        output, _ = act.communicate(timeout=3000 if EVERY else 280)
+        assert act.returncode == 0
+        undisturbed, *killed = map(json.loads, output.splitlines())
+        assert undisturbed["records"] > 0
+        reached |= undisturbed["reached"].keys()
+        assert {run["point"] for run in killed} == undisturbed["reached"].keys()
+        assert {run["records"] for run in killed} == {undisturbed["records"]}
+        runs += killed
+    assert reached == set(FaultPoint), "a point that no test reaches is no proof of anything"
+    print(f"{len(runs)} kills survived, {sum(run['records'] for run in runs)} records audited")
+    wrong = [run for run in runs if not run["killed"] or run["findings"] or run["short"] or run["spooled"]]
+    assert not wrong
+
+
+def test_points_lie_around_effects_and_not_around_records(tmp_path: Path) -> None:
+    """What an unarmed point costs, a call and a look at a global, is paid a few dozen times a segment."""
+
+    def reached_by(records: int) -> Counter[FaultPoint]:
+        counts: Counter[FaultPoint] = Counter()
+        world = TieringWorld(tmp_path / str(records))
+        (partition,) = world.broker.create_topic("orders")
+        world.broker.append_segment(partition, [b"value %d" % number for number in range(records)])
+        loop = world.loop()
+        with armed(lambda point: counts.update([point])):
+            loop.cycle()
+            loop.cycle()
+        assert world.tiered_end(partition) == records
+        return counts
+
+    assert reached_by(10) == reached_by(100_000)
+
+
+def test_reach_tells_the_armed_hook_and_nobody_behind_the_block() -> None:
+    reached: list[FaultPoint] = []
+    with armed(reached.append):
+        reach(FaultPoint.COMMIT_DECIDED)
+    reach(FaultPoint.WRITER_TOLD)
+    assert reached == [FaultPoint.COMMIT_DECIDED]
+
+
+@pytest.mark.parametrize(
+    ("order", "reaches"), [("ranges-written", 1), ("ranges-written#1", 1), ("ranges-written#3", 3)]
+)
+def test_environment_arms_a_process_to_kill_itself_at_the_nth_time(order: str, reaches: int) -> None:
+    program = (
+        "from engine.fault_points import FaultPoint, reach\n"
+        "for _ in range(5):\n"
+        "    print('x', flush=True)\n"
+        "    reach(FaultPoint.RANGES_VERIFIED)\n"
+        "    reach(FaultPoint.RANGES_WRITTEN)\n"
+    )
+    done = run_with(order, program)
+    assert (done.returncode, done.stdout.count("x")) == (-9, reaches)
+    assert done.stderr == "killed at ranges-written\n"
+
+
+@pytest.mark.parametrize("order", ["no-such-point", "ranges-written#0", "ranges-written#x"])
+def test_order_that_names_no_point_ends_the_start(order: str) -> None:
+    done = run_with(order, "import engine.fault_points")
+    assert done.returncode == 1
+    assert ENVIRONMENT_VARIABLE in done.stderr
+
+
+def run_with(order: str, program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, ENVIRONMENT_VARIABLE: order},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
