@@ -142,6 +142,8 @@ def _partition_status(report: PartitionReport) -> PartitionStatus:
         raw_rows=report.raw_rows,
         undecodable_rows=report.undecodable_rows,
         skipped_offsets=report.skipped_offsets,
+        refusals=report.refusals,
+        last_refusal=report.last_refusal,
     )
 
 

@@ -17,7 +17,8 @@ class PartitionReport:
 
     ``lag_ms``: how long the oldest stable record beyond the table has waited, 0 when none does. ``lag_bytes``: of the
     segments that reach beyond the table. ``records``, ``raw_rows``, ``undecodable_rows``, ``skipped`` (the last of
-    them) and ``skipped_offsets`` count since the process started.
+    them), ``skipped_offsets`` and ``refusals`` count since the process started. ``last_refusal``: what the table said
+    when it last did not take a range of this daemon's.
     """
 
     partition: TopicIdPartition
@@ -41,6 +42,8 @@ class PartitionReport:
     undecodable_rows: int
     skipped: tuple[OffsetRange, ...]
     skipped_offsets: int
+    refusals: int
+    last_refusal: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

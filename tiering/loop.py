@@ -277,7 +277,9 @@ class TieringLoop:
                     reason="Kafka deleted them before they were tiered",
                 )
         elif outcome is not Outcome.ALREADY_THERE:
-            self._fail(planned.partition, _refused(planned, outcome))
+            refusal = _refused(planned, outcome)
+            self._record(planned.partition).refused(refusal)
+            self._fail(planned.partition, refusal)
 
     def _fail(self, partition: TopicIdPartition, error: FloebergError) -> None:
         """Work on a partition failed."""
@@ -314,7 +316,8 @@ class TieringLoop:
 
 def _refused(planned: PlannedRange, outcome: Outcome) -> Unavailable:
     return Unavailable(
-        f"the table refused {planned.range}: {outcome.value}; it is read again and the range planned anew",
+        f"the table refused {planned.range} in epoch {planned.leader_epoch}: {outcome.value}; it is read again and the "
+        "range planned anew",
         topic=planned.partition.topic,
         partition=planned.partition.partition,
         offset=planned.range.start,

@@ -35,6 +35,8 @@ class PartitionRecord:
     undecodable_rows: int = 0
     skipped: list[OffsetRange] = field(default_factory=list)
     skipped_offsets: int = 0
+    refusals: int = 0
+    last_refusal: str | None = None
 
     def fail(self, error: FloebergError, *, now_ms: int, limits: TieringLimits) -> None:
         """Corrupt bytes stop the partition for a while; anything else is tried in the next two cycles, then less often.
@@ -48,6 +50,11 @@ class PartitionRecord:
             self.retry_at_ms = now_ms + limits.stopped_retry_ms
         elif self.failures > 2:
             self.retry_at_ms = now_ms + min(limits.cycle_interval_ms << min(self.failures - 3, 10), _LONGEST_RETRY_MS)
+
+    def refused(self, error: FloebergError) -> None:
+        """Note that the table did not take a range; shown when the problem itself is over, for who it was is gone."""
+        self.refusals += 1
+        self.last_refusal = str(error)
 
     def is_due(self, now_ms: int) -> bool:
         """True once a stopped partition may be looked at again."""

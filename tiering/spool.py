@@ -35,6 +35,11 @@ _LINK_NAME = re.compile(r"(\d{20})-(\d{20})\.log")
 _FOLDER_NAME = re.compile(r"(\d+)\.([A-Za-z0-9_-]{22})")
 
 
+def spool_root(log_dir: Path) -> Path:
+    """Where the spool of a log directory lies."""
+    return log_dir.with_name(log_dir.name + SPOOL_SUFFIX)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpooledSegment:
     """One link, with all that tiering it needs: it was stable when it was linked and stays so.
@@ -54,7 +59,7 @@ class Spool:
     """The spools of all log directories. What it holds is kept in memory, read from the disk once."""
 
     def __init__(self, log_dirs: Sequence[Path]) -> None:
-        self._roots = {log_dir: log_dir.with_name(log_dir.name + SPOOL_SUFFIX) for log_dir in log_dirs}
+        self._roots = {log_dir: spool_root(log_dir) for log_dir in log_dirs}
         self._held: dict[TopicIdPartition, dict[OffsetRange, SpooledSegment]] = {}
 
     def read(self) -> tuple[FloebergError, ...]:

@@ -14,6 +14,7 @@ from engine.table.table_writer import TableWriter
 from engine.topic_partition import TopicIdPartition
 from tiering.broker_watch import BrokerWatch
 from tiering.cycle_report import PartitionReport
+from tiering.log_dir_claim import LogDirClaims
 from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
 from tiering.partition_record import PartitionRecord
 from tiering.planner import PlannedLink, plan_spool
@@ -62,6 +63,7 @@ class StateObserver:
         self._watcher = LogWatcher(log_dirs, clock)
         self._broker = BrokerWatch(broker, clock=clock, limits=limits)
         self._spool = Spool(log_dirs)
+        self._claims = LogDirClaims(log_dirs)
         self._spool_problems: tuple[FloebergError, ...] | None = None
         self._writer = writer
         self._rules = tuple(rules)
@@ -108,7 +110,7 @@ class StateObserver:
             logs=logs,
             views=leaders,
             node_ids=seen.node_ids,
-            problems=(*seen.problems, *self._spool_problems),
+            problems=(*seen.problems, *self._spool_problems, *self._claims.rivals()),
             failures=failures,
             at_risk_bytes={},
         )
@@ -203,6 +205,8 @@ class StateObserver:
             undecodable_rows=record.undecodable_rows,
             skipped=tuple(record.skipped),
             skipped_offsets=record.skipped_offsets,
+            refusals=record.refusals,
+            last_refusal=record.last_refusal,
         )
 
     def _state(self, who: TopicIdPartition, observed: Observed, *, native: bool, held_up: HeldUp) -> PartitionState:

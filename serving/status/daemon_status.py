@@ -27,6 +27,8 @@ class PartitionStatus:
     ``lag_ms`` how long the oldest stable record beyond ``tiered_end`` has waited, as this process saw it, 0 when none
     waits. The rows are counted since the daemon started: ``raw_rows`` kept their bytes beside typed columns,
     ``undecodable_rows`` have no typed columns; so are ``skipped_offsets``, which Kafka deleted before they were tiered.
+    ``refusals`` are ranges that the table did not take since then, since another daemon was first; ``last_refusal``
+    says of the last one why.
     ``waiting_kind`` and ``problem_kind`` name in one word what ``waiting`` and ``problem`` say.
     """
 
@@ -51,6 +53,8 @@ class PartitionStatus:
     raw_rows: int = 0
     undecodable_rows: int = 0
     skipped_offsets: int = 0
+    refusals: int = 0
+    last_refusal: str | None = None
 
     @property
     def lag_records(self) -> int:

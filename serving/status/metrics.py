@@ -145,6 +145,11 @@ _PARTITION_GAUGES: tuple[tuple[str, str, Callable[[PartitionStatus], float | Non
     ("floeberg_lag_seconds", "How long the oldest of them has waited", lambda one: one.lag_ms / 1000),
     ("floeberg_spool_bytes", "Segments held by hard links until they are committed", lambda one: one.spool_bytes),
     ("floeberg_at_risk_bytes", "Ready segments that the spool has no room for", lambda one: one.at_risk_bytes),
+    (
+        "floeberg_refused_ranges",
+        "Ranges that another daemon committed first, since the start",
+        lambda one: one.refusals,
+    ),
     ("floeberg_local_log_bytes", "Segments in the broker's log directory", lambda one: one.local_log_bytes),
     ("floeberg_partition_stopped", "1 when an operator must look", lambda one: float(is_stopped(one))),
 )
