@@ -20,6 +20,9 @@ _Found = TypeVar("_Found")
 # A folder's mtime moves in steps of the kernel's clock tick: a change right after our look may leave it as it was.
 _TRUSTED_AFTER_MS = 100
 
+_RESCAN_AFTER_MS = 30_000
+"""How long topic ids and ``meta.properties`` are taken for what they were: changing them moves no folder's time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogObservation:
@@ -55,6 +58,7 @@ class LogWatcher:
         self._log_dirs = tuple(log_dirs)
         self._clock = clock
         self._scanned: _Seen[LogDirectoryScan] | None = None
+        self._scanned_at_ms = 0
         self._segments: dict[Path, _Seen[tuple[Segment, ...]]] = {}
         self._identities: dict[Path, _Identity] = {}
         self._live: dict[Path, TopicIdPartition] = {}
@@ -101,9 +105,11 @@ class LogWatcher:
     def _scan(self) -> LogDirectoryScan:
         """All log directories together, for a partition that is live in two of them is in neither's interest."""
         modified_ns = tuple(map(_modified_ns, self._log_dirs))
-        seen = self._scanned
-        if seen is not None and seen.is_settled and seen.modified_ns == modified_ns:
+        seen, now_ms = self._scanned, self._clock.monotonic_ms()
+        is_fresh = now_ms - self._scanned_at_ms < _RESCAN_AFTER_MS
+        if seen is not None and seen.is_settled and seen.modified_ns == modified_ns and is_fresh:
             return seen.found
+        self._scanned_at_ms = now_ms
         away = self._identify()
         scan = scan_log_directories([log_dir for log_dir in self._log_dirs if log_dir not in away])
         scan = replace(scan, failed={**away, **scan.failed})
