@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from engine.errors import Invalid, Unavailable
+from floeberg.free_ports import free_ports
 from floeberg.jdk import java_command
 from floeberg.maven_jars import KAFKA_BROKER, class_path, resolve_jars
 
@@ -64,7 +65,8 @@ class Membership:
 
 def cluster_of(node_ids: Sequence[int]) -> tuple[Membership, ...]:
     """One membership a node, on ports that are free now."""
-    ports = dict(zip(node_ids, _free_ports(len(node_ids)), strict=True))
+    free = iter(free_ports(2 * len(node_ids)))
+    ports = {node_id: Ports(client=next(free), controller=next(free)) for node_id in node_ids}
     return tuple(Membership(node_id=node_id, ports=ports) for node_id in node_ids)
 
 
@@ -312,19 +314,6 @@ def _last_line(text: str, *, mark: str = "") -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     marked = [line for line in lines if mark in line]
     return (marked or lines or ["nothing"])[-1]
-
-
-def _free_ports(count: int) -> list[Ports]:
-    """Ports that are free now; all held together, so that they differ."""
-    with contextlib.ExitStack() as held:
-        numbers = []
-        for _ in range(2 * count):
-            probe = held.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            numbers.append(probe.getsockname()[1])
-    return [
-        Ports(client=client, controller=control) for client, control in zip(numbers[::2], numbers[1::2], strict=True)
-    ]
 
 
 def _accepts(bootstrap: str) -> bool:
