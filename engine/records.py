@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.errors import Corrupt
 from engine.span_kernels import gather_spans
 
 NULL_LENGTH = -1
@@ -80,7 +81,13 @@ class ByteSpans:
 
     @classmethod
     def from_arrow(cls, array: pa.Array) -> Self:
-        """View a binary or string array, of 32- or 64-bit offsets and any array offset, without a copy of its bytes."""
+        """View a binary or string array without a copy of its bytes.
+
+        Of 32- or 64-bit offsets, any array offset, plain or dictionary-encoded. Raises Corrupt where a row points
+        outside of its dictionary.
+        """
+        if pa.types.is_dictionary(array.type):
+            return cls._through_dictionary(array)
         wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
         _, offsets_buffer, data_buffer = array.buffers()
         count = len(array)
@@ -92,6 +99,22 @@ class ByteSpans:
             length[array.is_null().to_numpy(zero_copy_only=False)] = NULL_LENGTH
         data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
         return cls(data=data, start=offsets[:-1].astype(np.int64), length=length)
+
+    @classmethod
+    def _through_dictionary(cls, array: pa.DictionaryArray) -> Self:
+        entries = cls.from_arrow(array.dictionary)
+        indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        present = np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        outside = present & ((indices < 0) | (indices >= len(entries)))
+        if bool(outside.any()):
+            raise Corrupt(f"row {int(np.flatnonzero(outside)[0])} points outside of its dictionary")
+        if len(entries) == 0:
+            return cls.nulls(len(array))
+        return cls(
+            data=entries.data,
+            start=entries.start[indices],
+            length=np.where(present, entries.length[indices], np.int32(NULL_LENGTH)).astype(np.int32),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -24,7 +24,7 @@ def spans_of_wanted(columns: Columns, field: pa.Field, wanted: NDArray[np.bool_]
     column = column_of(columns, field.name)
     if column is None:
         column = pa.nulls(len(wanted), field.type)
-    spans = _through_dictionary(column) if pa.types.is_dictionary(column.type) else ByteSpans.from_arrow(column)
+    spans = ByteSpans.from_arrow(column)
     if len(spans) != len(wanted):
         raise Corrupt(f"the column {field.name} has {len(spans)} rows, {len(wanted)} were asked about")
     _check(spans, field.name)
@@ -35,23 +35,6 @@ def spans_of_wanted(columns: Columns, field: pa.Field, wanted: NDArray[np.bool_]
         data=spans.data,
         start=spans.start,
         length=np.where(wanted, spans.length, np.int32(NULL_LENGTH)).astype(np.int32),
-    )
-
-
-def _through_dictionary(column: pa.DictionaryArray) -> ByteSpans:
-    """Point at the dictionary's own bytes: nothing is copied for a value that repeats."""
-    entries = ByteSpans.from_arrow(column.dictionary)
-    indices = column.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    present = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-    outside = present & ((indices < 0) | (indices >= len(entries)))
-    if bool(outside.any()):
-        raise Corrupt(f"row {int(np.flatnonzero(outside)[0])} points outside of its dictionary")
-    if len(entries) == 0:
-        return ByteSpans.nulls(len(column))
-    return ByteSpans(
-        data=entries.data,
-        start=entries.start[indices],
-        length=np.where(present, entries.length[indices], np.int32(NULL_LENGTH)).astype(np.int32),
     )
 
 

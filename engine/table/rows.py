@@ -91,11 +91,20 @@ def _check_types(layout: TableLayout, schema: pa.Schema) -> None:
         index = schema.get_field_index(field.name)
         if index < 0:
             continue  # an older file; what can't be missing is asked for by name
-        kind = schema.field(index).type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
+        kind = _without_dictionaries(schema.field(index).type)
         if kind != field.type:
             raise Corrupt(f"the column {field.name} is of type {kind}, not {field.type}")
+
+
+def _without_dictionaries(kind: pa.DataType) -> pa.DataType:
+    """The type of the same values, plain, at every level that metadata columns have."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_dictionaries(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([child.with_type(_without_dictionaries(child.type)) for child in kind])
+    return kind
 
 
 def _in_table_order(schema: pa.Schema, metadata: dict[str, pa.Array], decoded: Decoded) -> list[pa.Array]:
@@ -205,8 +214,6 @@ def _with_raw(spans: ByteSpans, raw: pa.Array | None) -> ByteSpans:
 def _spans(array: pa.Array | None, count: int) -> ByteSpans:
     if array is None:
         return ByteSpans.nulls(count)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
     return ByteSpans.from_arrow(array)
 
 

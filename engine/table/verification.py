@@ -17,12 +17,15 @@ from engine.errors import Corrupt, FloebergError
 from engine.formats.value_codec import ValueCodec, open_codec
 from engine.offset_range import OffsetRange
 from engine.records import Records
-from engine.table.columns import leaves
 from engine.table.data_file import FileFooter
-from engine.table.parquet_settings import DICTIONARY
+from engine.table.page_reader import read_rows, whole_group
+from engine.table.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TableFacts
 from engine.table.warehouse import READ_PIECE_BYTES, Warehouse
+
+_NOTHING_KEPT = 1
+"""Bytes of the cache of row groups: each is read once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,28 +48,29 @@ class Verification:
 def verify_file(path: str, facts: TableFacts) -> Verification:
     """Read a file whole, twice: its bytes for the checksum, its rows for the digest.
 
-    Memory: one row group. Raises Corrupt when the file is missing, is no Parquet file, has a page whose checksum is
-    wrong, or rows that this program did not write; Unavailable when the warehouse does not answer.
+    The rows are read as a consumer's are (page_reader), and decoded by pyarrow: nothing of what wrote the file has a
+    part in it. Memory: one row group. Raises Corrupt when the file is missing, is no Parquet file, has a page whose
+    checksum is wrong, or rows that this program did not write; Unavailable when the warehouse does not answer.
     """
     size_bytes, checksum = _checksum(facts.warehouse, path)
-    with facts.warehouse.open_input(path) as source:
-        try:
-            file = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
-            _check_columns(file.schema_arrow, facts, path)
-            footer = FileFooter.from_key_values(file.metadata.metadata, file=path)
-            file = pq.ParquetFile(
-                source,
-                metadata=file.metadata,
-                read_dictionary=_kept_dictionaries(file.schema_arrow, facts),
-                page_checksum_verification=True,
-                pre_buffer=False,
-            )
-            codec = open_codec(facts.codec, facts.value_fields)
-            rows = _RowEvidence(facts, codec, path)
-            for index in range(file.num_row_groups):
-                rows.add(file.read_row_group(index, use_threads=False))
-        except (pa.ArrowException, OSError) as error:
-            raise Corrupt(f"a data file can't be read: {error}", topic=facts.topic, file=path) from error
+    try:
+        footer = _footer(path, facts)
+        source = RangedFile(
+            warehouse=facts.warehouse,
+            file=path,
+            size_bytes=size_bytes,
+            cache=row_group_cache(_NOTHING_KEPT),
+            count=ReadCount(),
+        )
+        parsed = source.footer()
+        rows = _RowEvidence(facts, open_codec(facts.codec, facts.value_fields), path)
+        for index in range(len(parsed.group_at)):
+            group = parsed.row_group(index)
+            rows.add(read_rows(source, parsed, group, None, whole_group(group, None), is_sequential=True))
+    except Corrupt as error:
+        raise Corrupt(
+            error.problem, topic=facts.topic, partition=error.partition, offset=error.offset, file=path
+        ) from error
     return Verification(
         path=path,
         size_bytes=size_bytes,
@@ -76,6 +80,17 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
         offsets=rows.offsets,
         digest=rows.digest,
     )
+
+
+def _footer(path: str, facts: TableFacts) -> FileFooter:
+    """What the footer claims, as pyarrow reads it: other programs do too."""
+    with facts.warehouse.open_input(path) as source:
+        try:
+            file = pq.ParquetFile(source, pre_buffer=False)
+            _check_columns(file.schema_arrow, facts, path)
+            return FileFooter.from_key_values(file.metadata.metadata, file=path)
+        except (pa.ArrowException, OSError) as error:
+            raise Corrupt(f"a data file can't be read: {error}") from error
 
 
 class _RowEvidence:
@@ -92,6 +107,8 @@ class _RowEvidence:
     def add(self, table: pa.Table) -> None:
         if table.num_rows == 0:
             return
+        if self._facts.layout.partition not in table.column_names:
+            raise self._corrupt("the rows of a data file name no partition")
         partitions = pc.min_max(table.column(self._facts.layout.partition)).as_py()
         if partitions["min"] != partitions["max"] or self.partition not in {-1, partitions["min"]}:
             raise self._corrupt("a data file has rows of several partitions")
@@ -115,19 +132,6 @@ class _RowEvidence:
         return Corrupt(
             problem, topic=self._facts.topic, partition=max(self.partition, 0), offset=offset, file=self._path
         )
-
-
-def _kept_dictionaries(found: pa.Schema, facts: TableFacts) -> list[str]:
-    """Paths of the file's strings that the writer gave a dictionary.
-
-    Read as such, a string that repeats is not copied for each of its rows: a fifth of the CPU of reading orders.
-    """
-    encodings = facts.settings.encodings if facts.settings is not None else {}
-    return [
-        path
-        for path, leaf in leaves(found)
-        if encodings.get(path) == DICTIONARY and (pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type))
-    ]
 
 
 def _check_columns(found: pa.Schema, facts: TableFacts, path: str) -> None:

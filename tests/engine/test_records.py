@@ -31,6 +31,7 @@ def test_spans_become_arrow_and_back(values: list[bytes | None], data: st.DataOb
     start = data.draw(st.integers(0, len(values)))
     for kind in (pa.binary(), pa.large_binary()):
         assert ByteSpans.from_arrow(array.cast(kind)[start:]).to_list() == values[start:]
+        assert ByteSpans.from_arrow(array.cast(kind).dictionary_encode()[start:]).to_list() == values[start:]
 
 
 @pytest.mark.kernels

@@ -18,8 +18,8 @@ from engine.digest import digest_of
 from engine.errors import Corrupt, Invalid
 from engine.formats.value_codec import CodecSpec, Columns, Decoded, ValueCodec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans, Headers, Records
-from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
-from engine.table.parquet_settings import choose_settings
+from engine.table.columns import TableLayout, arrow_schema, iceberg_schema, leaves
+from engine.table.parquet_settings import DICTIONARY, ParquetSettings, choose_settings
 from engine.table.rows import records_from_rows, rows_from_records
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from tests.engine.table.table_examples import Header, records_of
@@ -120,12 +120,20 @@ def table_schema(codec: ValueCodec, layout: TableLayout = LAYOUT) -> pa.Schema:
     return arrow_schema(assign_fresh_schema_ids(iceberg_schema(layout, codec.fields)))
 
 
-def through_parquet(rows: pa.RecordBatch) -> pa.Table:
+def through_parquet(rows: pa.RecordBatch, *, keep_dictionaries: bool = False) -> pa.Table:
+    """The rows as a file gives them back; with ``keep_dictionaries`` every string is written and read in one."""
     table = pa.Table.from_batches([rows])
+    strings = [
+        path for path, leaf in leaves(rows.schema) if pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)
+    ]
+    chosen = choose_settings(table)
+    if keep_dictionaries:
+        chosen = ParquetSettings(encodings={**chosen.encodings, **dict.fromkeys(strings, DICTIONARY)})
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, rows.schema, **choose_settings(table).writer_options(rows.schema)) as writer:
+    with pq.ParquetWriter(sink, rows.schema, **chosen.writer_options(rows.schema)) as writer:
         writer.write_table(table)
-    return pq.ParquetFile(pa.BufferReader(sink.getvalue())).read(use_threads=False)
+    file = pq.ParquetFile(pa.BufferReader(sink.getvalue()), read_dictionary=strings if keep_dictionaries else None)
+    return file.read(use_threads=False)
 
 
 @pytest.mark.parametrize("key", ["string", "raw"])
@@ -142,6 +150,8 @@ def test_any_record_comes_back_from_a_parquet_file(codec_name: str, key: str, ro
     assert shown(returned) == shown(records)
     assert digest_of(returned) == digest_of(records)
     assert shown(records_from_rows(layout, batch, codec)) == shown(records)
+    with_dictionaries = records_from_rows(layout, through_parquet(batch, keep_dictionaries=True), codec)
+    assert shown(with_dictionaries) == shown(records)
 
 
 @settings(max_examples=40, deadline=None)
