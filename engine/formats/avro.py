@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -72,10 +73,10 @@ class AvroCodec:
     def decode(self, values: ByteSpans) -> Decoded:
         schema_id, state = read_headers(values)
         findings = _Findings(len(values))
-        for code in np.unique(state[state > NULL_VALUE]).tolist():
+        for code in _distinct(state[state > NULL_VALUE]):
             findings.note(np.flatnonzero(state == code), Verdict.UNDECODABLE, FRAMING_REASON[code])
         framed = state == FRAMED
-        present = np.unique(schema_id[framed]).tolist()
+        present = _distinct(schema_id if framed.all() else schema_id[framed])
         columns = None
         if len(present) == 1 and self._open(present[0]).arena is not None:
             columns = self._decode_with(present[0], values, state, np.arange(len(values)), findings)
@@ -134,7 +135,7 @@ class AvroCodec:
         assert opened.program is not None, "an arena has a program"
         issues = opened.arena.decode(values, state)
         if issues.any():
-            for issue in np.unique(issues[issues != 0]).tolist():
+            for issue in _distinct(issues[issues != 0]):
                 code, step = issue & 0xFF, issue >> ISSUE_BITS
                 verdict = Verdict.KEEP_RAW if code >= op.FIRST_KEPT else Verdict.UNDECODABLE
                 text = _reason(schema_id, opened.program, code, step)
@@ -162,9 +163,10 @@ class AvroCodec:
         return struct_of(children, self.fields, len(values))
 
     def encode(self, columns: Columns, schema_id: pa.Array, wanted: NDArray[np.bool_]) -> ByteSpans:
-        ids = np.asarray(schema_id.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+        ids = schema_id.fill_null(-1).to_numpy(zero_copy_only=False)
         if len(ids) != len(wanted):
             raise Corrupt(f"there are {len(ids)} schema ids for {len(wanted)} rows")
+        present = _distinct(ids if wanted.all() else ids[wanted])
         start = np.zeros(len(wanted), np.int64)
         length = np.full(len(wanted), NULL_LENGTH, np.int32)
         held = [column_of(columns, field.name) for field in self.fields]
@@ -172,11 +174,13 @@ class AvroCodec:
         bound = [pa.nulls(len(wanted), field.type) if column is None else column for column, field in pairs]
         out = np.empty(0, np.uint8)
         used = 0
-        for identifier in np.unique(ids[wanted]).tolist():
+        for identifier in present:
             program = self._program_to_encode(identifier)
             rows = np.flatnonzero(wanted & (ids == identifier))
             binding = Binding(program, bound, len(wanted))
             out, ends = encode_with(program, binding, identifier, rows, out, used)
+            if len(rows) == len(wanted):
+                return ByteSpans(data=out[: ends[-1]], start=ends[:-1], length=np.diff(ends).astype(np.int32))
             start[rows], length[rows] = ends[:-1], np.diff(ends)
             used = int(ends[-1])
         return ByteSpans(data=out[:used], start=start, length=length)
@@ -189,6 +193,14 @@ class AvroCodec:
         if opened.program is None:
             raise Corrupt(f"a row's value can't be rebuilt: {opened.problem}")
         return opened.program
+
+
+def _distinct(values: NDArray[Any]) -> list[int]:
+    """The different values, rising. Nearly every block has one schema, and finding that out needs no hash table."""
+    if len(values) and values.min() == values.max():
+        return [int(values[0])]
+    found: list[int] = np.unique(values).tolist()
+    return found
 
 
 def _reason(schema_id: int, program: Program, code: int, step: int) -> str:
