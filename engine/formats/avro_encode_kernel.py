@@ -49,7 +49,7 @@ from engine.formats.avro_operations import (
 )
 from engine.formats.memory_kernels import (
     copy,
-    copy_text,
+    copy_short,
     load_i32,
     load_i64,
     load_u8,
@@ -112,7 +112,7 @@ def write_string(base, at, limit, slot, entry):  # type: ignore[no-untyped-def]
     if at + length + ROOM > limit:
         return np.int64(NO_ROOM)
     at = write_number(base + at, length) - base
-    copy_text(base + at, word(slot, S_DATA) + begin, length, word(slot, S_DATA_SIZE) - begin)
+    copy_short(base + at, word(slot, S_DATA) + begin, length, word(slot, S_DATA_SIZE) - begin)
     return at + length
 
 

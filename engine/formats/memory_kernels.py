@@ -60,6 +60,7 @@ def set_word(table, index, value):  # type: ignore[no-untyped-def]
 
 # Copies of up to this many bytes write whole words when both sides have room for them: strings are short.
 SLACK = 16
+SHORT = 32
 
 
 @njit(nogil=True, cache=True)
@@ -75,6 +76,19 @@ def copy(to, source, size):  # type: ignore[no-untyped-def]
     else:
         for index in range(size):
             store_u8(to + index, load_u8(source + index))
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def copy_short(to, source, size, source_room):  # type: ignore[no-untyped-def]
+    """Copy ``size`` bytes, SHORT at once where they are no more: how many they are need not be guessed.
+
+    ``to`` has SHORT bytes of room; ``source_room`` bytes can be read from ``source``.
+    """
+    if size <= SHORT and source_room >= SHORT:
+        for at in range(0, SHORT, 8):
+            store_u64(to + at, load_u64(source + at))
+    else:
+        copy(to, source, size)
 
 
 @njit(nogil=True, cache=True)
