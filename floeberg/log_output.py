@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
-from typing import Literal
+from typing import Literal, TextIO, cast
 
 import structlog
 
 LogFormat = Literal["auto", "text", "json"]
+
+
+class _Stream:
+    """Where lines go: one that can't be written (its disk is full, its reader is gone) is lost, and nothing else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 def configure_logging(*, level: str = "info", log_format: LogFormat = "auto") -> None:
@@ -29,7 +46,7 @@ def configure_logging(*, level: str = "info", log_format: LogFormat = "auto") ->
     structlog.configure(
         processors=[*shared, *renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Stream(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     # Libraries speak up through logging: from warnings on, in the same stream.

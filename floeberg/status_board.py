@@ -158,9 +158,9 @@ def _kind_of(error: FloebergError) -> str:
 
 def _memory_bytes() -> dict[str, int]:
     """Resident memory of this process and, together, of those it started (Spark's JVM and workers)."""
-    own = psutil.Process(os.getpid())
     children = 0
     try:
+        own = psutil.Process(os.getpid())
         for child in own.children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 children += child.memory_info().rss
