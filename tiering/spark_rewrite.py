@@ -19,6 +19,9 @@ from tiering.spark_session import SparkSettings, abandon_context, is_alive, star
 
 _NEXT_STEP = "it is tried again in the next cycle; look at [spark] and at the memory of the machine if it stays."
 
+MAX_SPARK_DEATHS = 3
+"""Sparks that one call may lose: each costs seconds, and a culprit that kills the JVM itself costs two."""
+
 _log = structlog.get_logger(__name__)
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -56,17 +59,32 @@ class SparkRewriter:
     def _run(
         self, work: Callable[[_Item], _Answer], items: Sequence[_Item], failed: Callable[[Unavailable], _Answer]
     ) -> list[_Answer]:
-        """All items as one job; when it fails, each as a job of its own, so that only the culprit has no answer."""
-        if not items:
-            return []
-        try:
-            self.start()
-            return self._run_job(work, items)
-        except Unavailable as error:
-            if len(items) == 1:
-                return [failed(error)]
-            _log.warning("spark_job_failed", tasks=len(items), error=str(error))
-        return [answer for item in items for answer in self._run(work, [item], failed)]
+        """All items as one job; when it fails, each as a job of its own, so that only the culprit has no answer.
+
+        A Spark that does not start, or that died too often over these items, fails what is left of them at once: the
+        loop comes again, and meanwhile the doors go on, which need no Spark.
+        """
+        answers: list[_Answer] = []
+        turns: list[Sequence[_Item]] = [items] if items else []
+        deaths = 0
+        while turns:
+            turn = turns.pop(0)
+            try:
+                self.start()
+            except Unavailable as error:
+                return [*answers, *(failed(error) for _ in items[len(answers) :])]
+            try:
+                answers += self._run_job(work, turn)
+            except Unavailable as error:
+                deaths += self._context is None
+                if deaths > MAX_SPARK_DEATHS:
+                    return [*answers, *(failed(error) for _ in items[len(answers) :])]
+                if len(turn) > 1:
+                    _log.warning("spark_job_failed", tasks=len(turn), error=str(error))
+                    turns = [[item] for item in turn]
+                else:
+                    answers.append(failed(error))
+        return answers
 
     def _run_job(self, work: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
         # Tables' facts are shared by many tasks: pickled together they travel once.
@@ -76,6 +94,7 @@ class SparkRewriter:
             answers = dict(tasks.mapPartitions(worker).collect())
         except (PySparkException, Py4JError, OSError) as error:
             if not is_alive(self._context):
+                _log.error("spark_died", error=_reason(error))
                 abandon_context(self._context)
                 self._context = None
             raise Unavailable(f"a Spark job failed: {_reason(error)}", next_step=_NEXT_STEP) from error
