@@ -82,7 +82,7 @@ def canonical_form(records: Records, size_bytes: int) -> memoryview:
     headers = records.headers or Headers(first=np.empty(0, np.int64), key=_NO_SPANS, value=_NO_SPANS)
     written, state = np.empty(size_bytes, np.uint8), np.zeros(2, np.int64)
     end = _write(0, records, headers, written, state)
-    assert end == len(records) and state[0] == size_bytes, "the canonical form is as long as its parts"
+    assert (end, int(state[0])) == (len(records), size_bytes), "the canonical form is as long as its parts"
     return written.data
 
 

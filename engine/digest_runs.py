@@ -97,7 +97,7 @@ class DigestRuns:
 
 
 def runs_of(records: Records, cuts: NDArray[np.int64]) -> DigestRuns:
-    """The runs of at least one record, in offset order; a run ends before each offset in ``cuts`` (rising int64[m]) too."""
+    """The runs of at least one record, in offset order; a run ends before each offset in ``cuts`` (rising) too."""
     offset = records.offset
     end = np.cumsum(_canonical_bytes(records))
     written = canonical_form(records, int(end[-1]))

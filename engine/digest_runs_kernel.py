@@ -20,10 +20,7 @@ def _multiply(left, right):  # type: ignore[no-untyped-def]
     for place in range(32):
         if left & (_TOP >> np.uint32(place)):
             product ^= right
-        if right & _ONE:
-            right = (right >> _ONE) ^ _POLYNOMIAL
-        else:
-            right = right >> _ONE
+        right = (right >> _ONE) ^ (_POLYNOMIAL * (right & _ONE))
     return product
 
 

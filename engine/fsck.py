@@ -17,6 +17,7 @@ from engine.digest import EMPTY_DIGEST, RangeDigest
 from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.fsck_coverage import FileCoverage, PartitionCoverage, check_coverage, combined_digest
 from engine.fsck_file import CheckedFile, ListedFile, check_file
+from engine.fsck_foreign import check_adopted, judge_foreign_change
 from engine.fsck_log import LogComparison, LogRange, compare_with_log, log_ranges
 from engine.fsck_manifest import list_files
 from engine.fsck_report import Damage, Finding, FsckReport, PartitionSummary, Severity
@@ -24,6 +25,7 @@ from engine.kafka_log.log_directory import PartitionDirectory, scan_log_director
 from engine.kafka_log.segment import Segment, list_segments
 from engine.kafka_log.transaction_index import AbortedTransaction, read_transaction_index
 from engine.offset_range import OffsetRange
+from engine.table.manifests import ManifestReader, TableFile, live_ranges
 from engine.table.topic_table import TopicTable
 
 
@@ -56,9 +58,14 @@ def fsck_table(
     """
     try:
         listing = list_files(table)
+        table, foreign_findings = judge_foreign_change(table)
+        ranges = [file for file in live_ranges(table, ManifestReader().files(table)) if file.parts]
     except Corrupt as error:
         return _report(table, (), [_metadata_finding(table, error)])
-    findings = [
+    adopted_paths = {part.path for file in ranges for part in file.parts}
+    own = [file for file in listing.files if file.path not in adopted_paths]
+    findings = foreign_findings
+    findings += [
         Finding(
             damage=Damage.DELETE_FILES,
             message="a SQL engine deleted rows of the table: reads by offset still see them",
@@ -76,7 +83,7 @@ def fsck_table(
     )
     with ThreadPoolExecutor(max_workers=max(1, parallelism), thread_name_prefix="fsck") as pool:
         try:
-            checked = _check_files(table, _once(listing.files, findings, table), pool, meter)
+            checked = _check_files(table, _once(own, findings, table), ranges, pool, meter)
             compared = _compare_logs(table, checked, segments, may_be_compacted, pool, meter)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -135,14 +142,16 @@ def _once(files: Iterable[ListedFile], findings: list[Finding], table: TopicTabl
 
 
 def _check_files(
-    table: TopicTable, files: Iterable[ListedFile], pool: ThreadPoolExecutor, meter: _Meter
+    table: TopicTable, files: Iterable[ListedFile], ranges: Iterable[TableFile], pool: ThreadPoolExecutor, meter: _Meter
 ) -> defaultdict[int, list[CheckedFile]]:
     facts = table.facts
-    running = {pool.submit(check_file, facts, file): file for file in files}
+    running = [pool.submit(check_file, facts, file) for file in files]
+    running += [pool.submit(check_adopted, table, file) for file in ranges]
     checked: defaultdict[int, list[CheckedFile]] = defaultdict(list)
     for future in as_completed(running):
-        checked[running[future].partition].append(future.result())
-        meter.add(running[future].size_bytes)
+        file = future.result()
+        checked[file.listed.partition].append(file)
+        meter.add(file.listed.size_bytes)
     return checked
 
 
@@ -185,7 +194,6 @@ def _compare_logs(
     pool: ThreadPoolExecutor,
     meter: _Meter,
 ) -> defaultdict[int, list[LogComparison]]:
-    facts = table.facts
     running: dict[Future[LogComparison], tuple[int, LogRange]] = {}
     for partition, log in local.items():
         ledger = table.ledger.get(partition)
@@ -194,7 +202,7 @@ def _compare_logs(
         for part in log_ranges(log.segments, stored=ledger.range, skipped=table.skipped.get(partition, ())):
             future = pool.submit(
                 compare_with_log,
-                facts,
+                table,
                 part,
                 partition=log.directory.partition,
                 files=tuple(checked[partition]),
@@ -252,7 +260,7 @@ def _summary(
         partition=partition,
         ledger=None if ledger is None else ledger.range,
         log_start=None if ledger is None else ledger.log_start,
-        file_count=len(files),
+        file_count=len({path for file in files for path in file.paths}),
         record_count=sum(file.listed.record_count for file in files),
         size_bytes=sum(file.listed.size_bytes for file in files),
         digest=(digest or EMPTY_DIGEST).to_text(),

@@ -24,6 +24,7 @@ from engine.fsck_report import Damage, Finding
 from engine.offset_range import OffsetRange
 from engine.records import Records
 from engine.table.data_file import FileFooter, FileName, parse_file_name
+from engine.table.manifests import TableFile
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TableFacts
 
@@ -50,13 +51,19 @@ class CheckedFile:
     """What a file turned out to be.
 
     ``range`` its name's, None for a file that is not ours; ``digest`` what its footer says its records are, None where
-    there is no footer to trust; ``is_sound`` when every check of the file alone passed.
+    there is no footer to trust; ``is_sound`` when every check of the file alone passed. ``adopted``: this stands for a
+    range whose files another program wrote, ``listed`` then names the first of them.
     """
 
     listed: ListedFile
     range: OffsetRange | None
     digest: RangeDigest | None
     findings: tuple[Finding, ...]
+    adopted: TableFile | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (self.listed.path,) if self.adopted is None else tuple(part.path for part in self.adopted.parts)
 
     @property
     def is_sound(self) -> bool:

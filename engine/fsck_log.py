@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.errors import Corrupt, Unavailable
+from engine.formats.value_codec import open_codec
 from engine.fsck_file import CheckedFile, file_records
 from engine.fsck_report import Damage, Finding, Severity
 from engine.kafka_log.segment import Segment
@@ -18,7 +19,8 @@ from engine.kafka_log.segment_reader import read_segment
 from engine.kafka_log.transaction_index import AbortedTransaction, aborted_in
 from engine.offset_range import OffsetRange
 from engine.records import Records
-from engine.table.topic_table import TableFacts
+from engine.table.adopted_rows import AdoptedFile, read_window
+from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 
 _PARTS = 64
@@ -58,7 +60,7 @@ def log_ranges(
 
 
 def compare_with_log(
-    table: TableFacts,
+    table: TopicTable,
     part: LogRange,
     *,
     partition: TopicIdPartition,
@@ -156,7 +158,7 @@ def _digest(blocks: Iterable[Records]) -> RangeDigest:
     return digest
 
 
-def _table_digest(table: TableFacts, files: Sequence[CheckedFile], wanted: OffsetRange) -> RangeDigest:
+def _table_digest(table: TopicTable, files: Sequence[CheckedFile], wanted: OffsetRange) -> RangeDigest:
     """Of the rows in ``wanted``: a whole file's is known from its check, a part's is computed."""
     digest = EMPTY_DIGEST
     for file in _by_offset(files):
@@ -167,16 +169,28 @@ def _table_digest(table: TableFacts, files: Sequence[CheckedFile], wanted: Offse
         if wanted.covers(file.range) and file.digest is not None:
             digest = digest.then(file.digest)
         else:
-            digest = digest.then(_digest(file_records(table, file.listed.path, inside)))
+            digest = digest.then(_digest(_records_of(table, file, inside)))
     return digest
 
 
-def _table_records(table: TableFacts, files: Sequence[CheckedFile], wanted: OffsetRange) -> Iterator[Records]:
+def _table_records(table: TopicTable, files: Sequence[CheckedFile], wanted: OffsetRange) -> Iterator[Records]:
     for file in _by_offset(files):
         assert file.range is not None, "only files with a range are touched"
         inside = file.range.intersection(wanted)
         if inside is not None:
-            yield from file_records(table, file.listed.path, inside)
+            yield from _records_of(table, file, inside)
+
+
+def _records_of(table: TopicTable, file: CheckedFile, wanted: OffsetRange) -> Iterator[Records]:
+    if file.adopted is None:
+        yield from file_records(table.facts, file.listed.path, wanted)
+        return
+    codec = open_codec(table.codec, table.value_fields)
+    for window in AdoptedFile(file=file.adopted).windows(wanted):
+        records = read_window(table, file.adopted, window, codec)
+        if records is not None:
+            first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
+            yield records.slice(int(first), int(last))
 
 
 def _by_offset(files: Sequence[CheckedFile]) -> list[CheckedFile]:

@@ -23,6 +23,8 @@ class Damage(StrEnum):
     """The file is whole but holds the rows of another range, partition or topic than its name says."""
     FOREIGN_FILE = "foreign_file"
     """A file of the table that this program did not write: it says neither in its name nor in its footer what it is."""
+    FOREIGN_CHANGE = "foreign_change"
+    """Another program changed the table since Floeberg last sealed it."""
     DAMAGED_METADATA = "damaged_metadata"
     """A metadata file, manifest list or manifest of the table can't be read: no reader can list its files."""
     DELETE_FILES = "delete_files"

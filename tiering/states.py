@@ -245,7 +245,8 @@ class StateObserver:
             leads_here = who in leaders and leaders[who].leader_id in seen.node_ids
             if leads_here and not self._led_here.get(who, False):
                 topic.mark_stale()
-            elif not leads_here:
+            else:
+                # Another daemon commits where it leads; other programs change a table at any time.
                 topic.mark_stale_when_old()
             self._led_here[who] = leads_here
         errors: dict[str, FloebergError] = {}

@@ -126,6 +126,7 @@ class TieredTopic:
             self.mark_stale()
             raise
         self.table = result.table
-        if any(item.outcome not in {Outcome.COMMITTED, Outcome.ALREADY_THERE} for item in result.results):
+        refused = any(item.outcome not in {Outcome.COMMITTED, Outcome.ALREADY_THERE} for item in result.results)
+        if refused or result.table.foreign is not None:
             self.mark_stale()
         return result

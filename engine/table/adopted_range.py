@@ -16,7 +16,6 @@ from engine.digest import RangeDigest
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
 
-
 _LARGEST_PLAIN_BYTES = 4 << 10
 _COMPRESSED = "zlib:"
 

@@ -1,4 +1,4 @@
-"""Records out of adopted ranges: rows that lie anywhere in one or several files, put in offset order a window at a time.
+"""Records out of adopted ranges: rows that lie anywhere in some files, put in offset order a window at a time.
 
 Slower than reading our own files, where a few pages hold what is wanted: every row group whose bounds touch the window
 is looked through. Compaction would write them anew.

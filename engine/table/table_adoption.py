@@ -20,7 +20,6 @@ from pyiceberg.transforms import IdentityTransform
 
 from engine.digest import RangeDigest
 from engine.errors import Corrupt, FloebergError, Unavailable
-from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange, ForeignFile, adopted_to_json
 from engine.table.adoption import Difference, PartitionFound, files_by_partition, judge_partition
 from engine.table.data_file import FileFooter
@@ -273,7 +272,7 @@ def _warn_of_dropped(view: TopicTable, schema: Schema) -> None:
 
 
 def _edited(table: Table) -> str:
-    """The names of the properties that differ from those of the newest earlier state that was whole, and where it is."""
+    """Which properties differ from those of the newest earlier state that was whole, and where that is."""
     now = {name: text for name, text in table.metadata.properties.items() if is_sealed(name)}
     for entry in reversed(table.metadata.metadata_log[-_EARLIER_STATES:]):
         try:

@@ -1,4 +1,4 @@
-"""Decides whether a loaded state of a table may be built upon: Floeberg's own may, another's once it was proven whole."""
+"""Decides whether a state of a table may be built upon: Floeberg's own may, another's once it was proven whole."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ class TableJudge:
             return table
         verdict = self._broken.get(view.topic_id)
         now_ms = self._clock.monotonic_ms()
-        if verdict is not None and verdict.metadata_location == table.metadata_location:
-            if now_ms - verdict.judged_ms < JUDGED_AGAIN_MS:
-                raise verdict.error
+        is_same = verdict is not None and verdict.metadata_location == table.metadata_location
+        if verdict is not None and is_same and now_ms - verdict.judged_ms < JUDGED_AGAIN_MS:
+            raise verdict.error
         try:
             properties = prove_unbroken(table, view, change, self._gather)
         except Corrupt as error:

@@ -13,7 +13,7 @@ from engine.broker import PartitionView
 from engine.kafka_log.batch_writer import encode_batches
 from engine.kafka_log.compression import Compression
 from engine.kafka_log.partition_metadata import format_partition_metadata
-from engine.records import ByteSpans, Records
+from engine.records import ByteSpans, Headers, Records
 from engine.topic_partition import TopicIdPartition
 from tests.fake_broker import FakeBroker
 
@@ -58,6 +58,7 @@ class BrokerOnDisk:
         values: Sequence[bytes | None] | ByteSpans,
         *,
         compression: Compression = Compression.NONE,
+        headers: Headers | None = None,
     ) -> None:
         """Append one record a value; its key is its offset as text."""
         spans = values if isinstance(values, ByteSpans) else ByteSpans.from_list(list(values))
@@ -69,7 +70,7 @@ class BrokerOnDisk:
             leader_epoch=np.zeros(count, np.int32),
             key=ByteSpans.from_list([str(offset).encode() for offset in range(base, base + count)]),
             value=spans,
-            headers=None,
+            headers=headers,
         )
         with self._active[partition].open("ab") as segment:
             for batch in encode_batches(records, compression=compression):
