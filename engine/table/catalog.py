@@ -105,6 +105,11 @@ def warehouse_of(catalog: Catalog) -> Warehouse:
     return Warehouse(properties={key: str(value) for key, value in catalog.properties.items()})
 
 
+def lock_file_of(catalog: Catalog) -> Path | None:
+    """What processes of one machine that commit to the catalog may lock; None where they needn't be on one machine."""
+    return catalog.lock_file if isinstance(catalog, SqliteCatalog) else None
+
+
 def default_location(catalog: Catalog, identifier: Identifier, topic_id: str) -> str | None:
     """A location of its own for each incarnation of a topic; None where the catalog alone knows its warehouse."""
     root = str(catalog.properties.get("warehouse", ""))

@@ -57,6 +57,7 @@ class SqliteCatalog(SqlCatalog):
         self._parsed: OrderedDict[str, TableMetadata] = OrderedDict()
         self._path = _database_path(properties["uri"])
         self._busy_ms = int(properties.get(BUSY_MS_PROPERTY, DEFAULT_BUSY_MS))
+        self.lock_file = self._path and self._path.with_name(f"{self._path.name}.commit-lock")
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__(name, **properties)

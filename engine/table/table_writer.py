@@ -24,6 +24,7 @@ from engine.formats.value_codec import CodecSpec
 from engine.table import catalog as catalogs
 from engine.table.catalog import CommitConflict
 from engine.table.columns import TableLayout, iceberg_schema
+from engine.table.commit_turns import CommitTurns
 from engine.table.lineage import foreign_change
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import AppendResult, CommitResult, Outcome, RangeAppend
@@ -39,10 +40,6 @@ COMMIT_ATTEMPTS = 20
 
 COMMIT_PATIENCE_MS = 60_000
 """No further attempt begins behind it: twenty attempts of which each waits for a silent catalog would take an hour."""
-
-FIRST_WAIT_MS = 10
-LONGEST_WAIT_MS = 1_000
-_JITTER_STEPS = 1 << 16
 
 _ENSURE_ATTEMPTS = 5
 """Two processes that find a topic created again step on each other at most once each per rename and creation."""
@@ -71,6 +68,7 @@ class TableWriter:
         self._clock = clock
         self._namespace = namespace
         self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
+        self._turns = CommitTurns(clock, catalogs.lock_file_of(catalog))
         self._tables: dict[str, Table] = {}
         self._judge = TableJudge(self._loader, clock, gather)
         self._lock = threading.RLock()
@@ -117,7 +115,7 @@ class TableWriter:
                     view = self._loader.view(table)
                     _check_same(view, cluster_id, layout, codec)
                     return self._change(view, lambda found, _: stage_columns(found, layout, value_fields))
-                self._wait(attempt)
+                self._turns.wait_after_silence(attempt)
         raise Unavailable(f"the table could not be created in {_ENSURE_ATTEMPTS} attempts", topic=topic)
 
     def add_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
@@ -196,9 +194,14 @@ class TableWriter:
 
     def _change(self, table: TopicTable, change: Change) -> TopicTable:
         """Load, decide, commit; again after a conflict or an unanswered commit. None from ``change``: nothing to do."""
+        with self._turns.turn(table.topic_id):
+            return self._change_in_turn(table, change)
+
+    def _change_in_turn(self, table: TopicTable, change: Change) -> TopicTable:
         unanswered: CommitUnknown | None = None
         began_ms, attempt = self._clock.monotonic_ms(), 0
         while True:
+            tried_ms = self._clock.monotonic_ms()
             found = self._state(table, unanswered)
             view = self._loader.view(found)
             staged = change(found, view)
@@ -211,17 +214,20 @@ class TableWriter:
             try:
                 catalogs.commit(found, staged[0])
                 reach(FaultPoint.WRITER_TOLD)
+                number = found.metadata.last_sequence_number
+                self._turns.note_commit(table.topic_id, began_ms=tried_ms, sequence_number=number)
                 return self._loader.view(found)
             except CommitConflict as conflict:
                 log.info("commit_conflict", topic=table.topic, attempt=attempt, problem=conflict.problem)
+                self._turns.wait_after_conflict(attempt, began_ms=tried_ms)
             except CommitUnknown as error:
                 log.warning("commit_unanswered", topic=table.topic, attempt=attempt, problem=error.problem)
+                self._turns.wait_after_silence(attempt)
                 unanswered = error
             except (Unavailable, Invalid, Corrupt) as error:
                 # Refused: true of this attempt, while an earlier one may still land.
                 raise (unanswered or error) from error
             self._tables.pop(table.topic_id, None)
-            self._wait(attempt)
             attempt += 1
 
     def _state(self, table: TopicTable, unanswered: CommitUnknown | None) -> Table:
@@ -306,12 +312,6 @@ class TableWriter:
             reach(FaultPoint.TABLE_CREATED)
             self._tables[topic_id] = table
         return table
-
-    def _wait(self, attempt: int) -> None:
-        """Longer each time, and never the same as another process: between half and all of the doubled wait."""
-        longest_ms = min(FIRST_WAIT_MS << attempt, LONGEST_WAIT_MS)
-        chance = int(self._clock.new_id()[:8], 16) % _JITTER_STEPS
-        self._clock.sleep(longest_ms // 2 + longest_ms * chance // (2 * _JITTER_STEPS))
 
 
 def _check_files(table: TopicTable, appends: Sequence[RangeAppend]) -> None:

@@ -12,7 +12,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from engine.digest import EMPTY_DIGEST
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
-from engine.table import table_writer
+from engine.table import commit_turns, table_writer
 from engine.table.catalog import open_catalog
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import Outcome, RangeAppend
@@ -216,7 +216,7 @@ def test_commit_without_an_answer_and_without_a_catalog_stays_unknown(
     assert stored_offsets(tmp_path, table) == list(range(10))
 
 
-def test_conflicts_without_end_are_given_up_with_growing_bounded_waits(tmp_path: Path) -> None:
+def test_conflicts_without_end_are_given_up_with_bounded_waits(tmp_path: Path) -> None:
     catalog = catalog_in(tmp_path)
     clock = StillClock()
     writer = TableWriter(catalog, clock)
@@ -225,7 +225,7 @@ def test_conflicts_without_end_are_given_up_with_growing_bounded_waits(tmp_path:
     with pytest.raises(Unavailable, match="20 times"):
         writer.commit(table, [append_of(table, 0, 10)])
     assert len(clock.waited_ms) == table_writer.COMMIT_ATTEMPTS
-    assert max(clock.waited_ms) <= table_writer.LONGEST_WAIT_MS
+    assert max(clock.waited_ms) <= commit_turns.LONGEST_WAIT_MS
     assert len(set(clock.waited_ms)) > len(clock.waited_ms) / 2, "the waits of two processes must differ"
 
 

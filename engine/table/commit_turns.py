@@ -1,0 +1,92 @@
+"""Who commits next, where several processes write to one table: turns are taken, so that nobody loses for ever.
+
+Nothing here decides what is committed: that is the catalog's assertion. Without turns the winner, who knows the newest
+state and needs no loading, wins again and again, and the others use their attempts up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.clock import Clock
+
+FIRST_WAIT_MS = 10
+LONGEST_WAIT_MS = 1_000
+_NEWCOMERS = 10
+"""An attempt beyond so many waits least: whoever has lost often goes before whoever begins."""
+
+_LOCK_POLL_MS = 5
+_LOCK_POLLS = 1_000
+"""Five seconds. The lock saves work and no more: a process that is stopped while it holds it stops nobody."""
+
+_CHANCE_STEPS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LastTurn:
+    """``others``: commits that others made between this process's last two."""
+
+    ended_ms: int
+    duration_ms: int
+    sequence_number: int
+    others: int
+
+
+class CommitTurns:
+    """One writer's knowledge of how contended its tables are. For one thread at a time."""
+
+    def __init__(self, clock: Clock, lock_file: Path | None) -> None:
+        self._clock = clock
+        self._lock_file = lock_file
+        self._last: dict[str, _LastTurn] = {}
+
+    @contextlib.contextmanager
+    def turn(self, topic_id: str) -> Iterator[None]:
+        """Wait for a turn at a table, as long as as many others need who had one since the last; then hold it."""
+        last = self._last.get(topic_id)
+        if last is not None and last.others:
+            polite_ms = min(last.others * last.duration_ms, LONGEST_WAIT_MS)
+            left_ms = self._some_of(polite_ms) - (self._clock.monotonic_ms() - last.ended_ms)
+            if left_ms > 0:
+                self._clock.sleep(left_ms)
+        with contextlib.ExitStack() as held:
+            # A folder that takes no lock takes no commit either, and the commit says why.
+            with contextlib.suppress(OSError):
+                if self._lock_file is not None:
+                    self._take(held.enter_context(self._lock_file.open("ab")).fileno())
+            yield
+
+    def note_commit(self, topic_id: str, *, began_ms: int, sequence_number: int) -> None:
+        """A commit landed that took from ``began_ms`` (monotonic) and has the table's ``sequence_number``."""
+        now_ms = self._clock.monotonic_ms()
+        last = self._last.get(topic_id)
+        others = 0 if last is None or self._lock_file is not None else sequence_number - last.sequence_number - 1
+        self._last[topic_id] = _LastTurn(
+            ended_ms=now_ms, duration_ms=now_ms - began_ms, sequence_number=sequence_number, others=max(0, others)
+        )
+
+    def wait_after_conflict(self, attempt: int, *, began_ms: int) -> None:
+        """Some of the time that the others need, less with every attempt lost."""
+        took_ms = max(FIRST_WAIT_MS, self._clock.monotonic_ms() - began_ms)
+        self._clock.sleep(self._some_of(min(took_ms * max(1, _NEWCOMERS - attempt), LONGEST_WAIT_MS)))
+
+    def wait_after_silence(self, attempt: int) -> None:
+        """Longer each time: a catalog that does not answer needs rest. Never as long as another process waits."""
+        self._clock.sleep(self._some_of(min(FIRST_WAIT_MS << attempt, LONGEST_WAIT_MS)))
+
+    def _some_of(self, longest_ms: int) -> int:
+        """Between half and all of it, by chance."""
+        chance = int(self._clock.new_id()[:8], 16) % _CHANCE_STEPS
+        return longest_ms // 2 + longest_ms * chance // (2 * _CHANCE_STEPS)
+
+    def _take(self, descriptor: int) -> None:
+        for _ in range(_LOCK_POLLS):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                self._clock.sleep(_LOCK_POLL_MS)
