@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from engine.errors import Corrupt, Invalid
+from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.table import catalog as catalogs
 from engine.table.catalog import CommitConflict, open_catalog
