@@ -11,7 +11,7 @@ import structlog
 
 from engine.broker import Broker
 from engine.clock import Clock
-from engine.errors import FloebergError, Unavailable
+from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
 from engine.table.range_append import Outcome
@@ -203,7 +203,8 @@ class TieringLoop:
             self._records[partition].resume()
         observed = self._observer.observe(self._held_up(), relink=due)
         for partition, error in observed.failures.items():
-            self._show(partition, error)
+            # A damaged table, or one that somebody else broke, is nothing that the next look overcomes.
+            (self._fail if isinstance(error, Corrupt) else self._show)(partition, error)
         observed = self._observer.hold(observed)
         plan = self._planned(observed, observed.failures)
         failures = self._observer.ensure_tables({item.partition for item in plan.ranges}, observed)
