@@ -125,6 +125,7 @@ def consumer_sight(
             "isolation.level": "read_committed",
             "check.crcs": True,
             "enable.partition.eof": True,
+            "log_level": 0,
         }
     )
     found: list[tuple[int, Record]] = []

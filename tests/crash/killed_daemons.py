@@ -2,10 +2,10 @@
 
     python -m tests.crash.killed_daemons FOLDER ACT [every]
 
-Of the times that a point is reached, the last in the second act and one in the middle in the others, or ``every`` one. A
-daemon is a process of its own, forked
-from one that has paid for the imports and started no thread. One line of JSON a kill: ``point``, ``nth``, ``killed``
-and what ``audited`` returns; the first line is of a daemon that nobody kills, with all that it ``reached``.
+Of the times that a point is reached, the last in the second act and one in the middle in the others, or ``every``
+one. A daemon is a process of its own, forked from one that has paid for the imports and started no thread. One line of
+JSON a kill: ``point``, ``nth``, ``killed`` and what ``audited`` returns; the first line is of a daemon that nobody
+kills, with all that it ``reached``.
 """
 
 from __future__ import annotations
