@@ -1,0 +1,141 @@
+"""The runbook says what is so: it has every metric, waiting reason and bound there is, and none that there is not."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENOSPC, EROFS
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from engine.clock import SystemClock
+from engine.log_reader import LogReader
+from engine.table.file_index import FileIndex
+from floeberg.bound_sources import LOG_DISK, OPEN_FILES, WAREHOUSE_DISK
+from floeberg.status_board import StatusBoard
+from serving.status.daemon_status import BoundUse, PartitionStatus
+from serving.status.metrics import ERROR_KINDS, Metrics
+from tests.tiering.broken_world import BrokenWorld
+from tests.tiering.tiering_world import TieringWorld
+from tiering.planner import Waiting
+from tiering.tiering_limits import TieringLimits
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
+CODE = [code.replace("\\|", "|") for code in re.findall(r"`([^`\n]+)`", RUNBOOK)]
+
+
+def section(title: str) -> str:
+    return RUNBOOK.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def first_cells(title: str) -> list[str]:
+    """The code in the first column of a section's tables, the heads left out."""
+    rows = re.findall(r"^\| (.+?) \|", section(title), re.MULTILINE)
+    return [code for row in rows for code in re.findall(r"`([^`]+)`", row)]
+
+
+def exported() -> set[str]:
+    """Every name that a scrape shows of a daemon to which everything has happened."""
+    board = StatusBoard(version="test", clock=SystemClock(), limits=TieringLimits())
+    trouble = PartitionStatus(
+        topic="t", partition=0, tiered_end=1, stable_end=2, problem_kind="corrupt", waiting_kind="stopped"
+    )
+    status = replace(
+        board.status(),
+        last_cycle_ms=1,
+        last_commit_ms=1,
+        partitions=(trouble,),
+        bounds=(BoundUse(name="b", used=1, limit=2),),
+        memory_bytes={"daemon": 1},
+    )
+    metrics = Metrics(lambda: status)
+    metrics.count_rows("t", typed=1, raw=0, undecodable=0)
+    metrics.count_skipped("t", 1)
+    metrics.doors.answered("log", "copy", 200)
+    with metrics.doors.timed("log", "copy"):
+        pass
+    metrics.doors.sent("log", 1)
+    metrics.doors.broke_off("log")
+    families = list(text_string_to_metric_families(metrics.exposition().decode()))
+    return {sample.name for family in families for sample in family.samples if not sample.name.endswith("_created")}
+
+
+def test_every_metric_is_in_the_runbook_and_every_metric_of_the_runbook_exists() -> None:
+    names = exported()
+    told = {name for code in CODE for name in re.findall(r"floeberg_[a-z_]+", code)}
+    whole = {re.sub(r"_(bucket|count|sum)$", "", name) for name in names}
+    whole |= {"floeberg_door_under_way", "floeberg_door_under_way_limit"}  # shown once a door is open
+    assert whole <= told, f"not in the runbook: {sorted(whole - told)}"
+    assert told <= names | whole, f"the program has no {sorted(told - names - whole)}"
+    assert whole <= set(first_cells("Every metric"))
+
+
+def test_every_reason_to_wait_is_in_the_runbook_and_no_other() -> None:
+    reasons = {reason.name.lower() for reason in Waiting}
+    assert set(first_cells("Why a partition waits")) == reasons
+    used = {one for code in CODE for group in re.findall(r'reason=~?"([^"]+)"', code) for one in group.split("|")}
+    assert used
+    assert used <= reasons
+
+
+def test_every_kind_of_error_is_explained() -> None:
+    table = RUNBOOK.split("**Four kinds of error**")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE) == list(ERROR_KINDS)
+
+
+def test_every_bound_is_in_the_runbook(tmp_path: Path) -> None:
+    reader = LogReader(file_index=FileIndex())
+    spool = "spool_max_bytes"
+    assert set(first_cells("Bound near")) == {spool, WAREHOUSE_DISK, LOG_DISK, OPEN_FILES, *reader.memory_use()}
+    reader.close()
+
+
+@pytest.mark.parametrize("title", ["Partition stopped", "Partition failing", "Daemon problem"])
+def test_texts_of_problems_are_those_of_the_program(title: str) -> None:
+    rooms = ("engine", "tiering", "floeberg", "serving")
+    source = "\n".join(path.read_text() for room in rooms for path in sorted((ROOT / room).rglob("*.py")))
+    source = source.replace("{magic}", "0").replace("{FILE_NAME}", "partition.metadata")
+    of_the_system = [os.strerror(number) for number in (EACCES, EDQUOT, EFBIG, EMFILE, ENOSPC, EROFS)]
+    texts = first_cells(title)
+    assert texts
+    unknown = [
+        text for text in texts if text not in source and text not in of_the_system and "message format" not in text
+    ]
+    assert not unknown
+
+
+def test_every_alarm_has_a_section() -> None:
+    anchors = {
+        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE)
+    }
+    linked = set(re.findall(r"\]\(#([a-z0-9-]+)\)", RUNBOOK))
+    assert len(re.findall(r"^\| \[", section("Alarms"), re.MULTILINE)) > 10
+    assert linked <= anchors
+
+
+def test_catalog_that_was_lost_is_made_again_from_the_warehouse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runbook's own lines, run as they stand there; then the loop goes on from the ledger it finds."""
+    world = BrokenWorld(tmp_path)
+    loop = world.watched_loop()
+    for _ in range(3):
+        world.produce(world.bad, world.good)
+        world.cycle(loop)
+    (tmp_path / "floeberg-data").symlink_to(tmp_path / "data")
+    for file in (tmp_path / "data").glob("catalog.db*"):
+        file.unlink()
+    (lines,) = re.findall(r"^```python\n(.*?)^```", section("Backup and restore"), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(lines, "runbook.md", "exec"), {})
+    world.catalog = TieringWorld(tmp_path, world.broker).catalog
+    loop = world.watched_loop()
+    assert world.cycle(loop).commits == 0
+    world.produce(world.bad, world.good)
+    assert world.cycle(loop).commits == 1
+    world.all_is_well()
