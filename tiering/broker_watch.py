@@ -13,6 +13,7 @@ from tiering.stable_history import StableHistory
 from tiering.tiering_limits import TieringLimits
 
 _REMOTE_STORAGE = "remote.storage.enable"
+_COPY_DISABLED = "remote.log.copy.disable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ class BrokerWatch:
         is_old = self._configs_at_ms is None or now_ms - self._configs_at_ms >= self._limits.config_interval_ms
         if is_old or any(topic not in self._native for topic in topics):
             configs = self._broker.topic_configs(topics)
-            self._native = {topic: configs.get(topic, {}).get(_REMOTE_STORAGE) == "true" for topic in topics}
+            self._native = {topic: _waits_for_copies(configs.get(topic, {})) for topic in topics}
             self._configs_at_ms = now_ms
         return self._native
 
@@ -108,3 +109,9 @@ class BrokerWatch:
         for memory in (self._last_answered, self._stable):
             for partition in [partition for partition in memory if gone(partition)]:
                 del memory[partition]
+
+
+def _waits_for_copies(config: Mapping[str, str]) -> bool:
+    """The broker keeps each segment until its copy is confirmed; not where copying is turned off (KIP-950), which
+    leaves tiered storage readable and gives local segments to the topic's own retention."""
+    return config.get(_REMOTE_STORAGE) == "true" and config.get(_COPY_DISABLED) != "true"

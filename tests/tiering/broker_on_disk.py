@@ -34,10 +34,11 @@ class BrokerOnDisk:
         self._end: dict[TopicIdPartition, int] = {}
         self._active: dict[TopicIdPartition, Path] = {}
 
-    def create_topic(self, topic: str, *, partitions: int = 1, native: bool = False) -> tuple[TopicIdPartition, ...]:
-        topic_id = self.port.create_topic(
-            topic, partitions=partitions, config={"remote.storage.enable": str(native).lower()}
-        )
+    def create_topic(
+        self, topic: str, *, partitions: int = 1, native: bool = False, copy_disabled: bool = False
+    ) -> tuple[TopicIdPartition, ...]:
+        config = {"remote.storage.enable": str(native).lower(), "remote.log.copy.disable": str(copy_disabled).lower()}
+        topic_id = self.port.create_topic(topic, partitions=partitions, config=config)
         created = tuple(
             TopicIdPartition(topic=topic, topic_id=topic_id, partition=number) for number in range(partitions)
         )

@@ -74,6 +74,15 @@ def test_nothing_is_held_in_native_mode(world: TieringWorld) -> None:
     assert report_of(report, partition).at_risk_bytes == 0
 
 
+def test_topic_whose_copies_are_turned_off_is_held_again(world: TieringWorld) -> None:
+    """KIP-950: tiered storage stays readable, and local segments fall to the topic's own retention."""
+    (partition,) = world.broker.create_topic("native", native=True, copy_disabled=True)
+    world.broker.append_segment(partition, values(0, 10))
+    report = world.loop(rewriter=FailingRewriter()).cycle()
+    assert world.spooled_files() == [f"{0:020d}-{10:020d}.log"]
+    assert not report_of(report, partition).native
+
+
 def test_topic_over_the_bound_is_reported_at_risk(world: TieringWorld, orders: TopicIdPartition) -> None:
     size_bytes = (world.broker.directory(orders) / f"{0:020d}.log").stat().st_size
     limits = TieringLimits(spool_max_bytes=size_bytes, lag_interval_ms=0)
