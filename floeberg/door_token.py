@@ -37,9 +37,13 @@ def log_door_token(settings: Settings) -> str:
 
 def _create(path: Path) -> None:
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    # In a container every start has the same process id: an earlier one may have ended between here and the last line.
+    unfinished.unlink(missing_ok=True)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(secrets.token_urlsafe(_TOKEN_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
     reach(FaultPoint.DOOR_TOKEN_WRITTEN)
     try:
         # A link fails where a rename would replace: whoever is second takes the first one's token.

@@ -66,11 +66,11 @@ class DoorClient:
             await self._read(partition, start)
         if log_start:
             self._world.writer().set_log_start(self._world.table(partition), partition.partition, log_start)
-            await self._ask("DELETE", partition, "", 0)
+            await self.ask("DELETE", partition)
 
     async def _copy(self, partition: TopicIdPartition, start: int) -> None:
         segment = self._world.broker.directory(partition) / f"{start:020d}.log"
-        status, body = await self._ask(
+        status, body = await self.ask(
             "POST", partition, "/copy", start, body=STATE.to_bytes(), when_answered=segment.unlink
         )
         assert status == 200, body
@@ -78,17 +78,17 @@ class DoorClient:
 
     async def _read(self, partition: TopicIdPartition, start: int) -> None:
         for what in ("/records", "/index/offset", "/index/timestamp", "/index/leader-epoch"):
-            status, body = await self._ask("GET", partition, what, start)
+            status, body = await self.ask("GET", partition, what, start)
             assert status == 200, (what, body)
-        status, body = await self._ask("GET", partition, "/index/producer-snapshot", start)
+        status, body = await self.ask("GET", partition, "/index/producer-snapshot", start)
         assert (status, body) == (200, STATE.producer_snapshot)
 
-    async def _ask(
+    async def ask(
         self,
         method: str,
         partition: TopicIdPartition,
-        what: str,
-        start: int,
+        what: str = "",
+        start: int = 0,
         *,
         body: bytes = b"",
         when_answered: Callable[[], None] | None = None,

@@ -62,6 +62,11 @@ class BrokersPart:
         (self._watched_topic, self._native_and_schemas, self._changes)[number - 1]()
         self.broker.save(self.root / SAVED)
 
+    def more_orders(self) -> None:
+        """One segment more."""
+        self._segment(self._named("orders"))
+        self.broker.save(self.root / SAVED)
+
     def _watched_topic(self) -> None:
         """A topic of two partitions, one with more than a cycle takes."""
         first, second = self._create("orders", partitions=2)
