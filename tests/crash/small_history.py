@@ -99,6 +99,7 @@ class BrokersPart:
         stem = f"{start:020d}-{self.ends[orders]:020d}"
         spool = self.broker.log_dir.with_name(self.broker.log_dir.name + SPOOL_SUFFIX)
         folder = spool / "orders" / f"0.{orders.topic_id}"
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{stem}.json").write_text("{")
         os.link(self.broker.directory(orders) / f"{start:020d}.log", folder / f"{stem}.log")
 
