@@ -62,7 +62,8 @@ class TieredLog:
         log_start = self._broker.log_start(segment.topic_id, segment.partition)
         start = min(max(segment.range.start, log_start or 0), segment.range.end - 1)
         needed = OffsetRange(start=start, end=segment.range.end)
-        table = self._covering(segment, needed)
+        # The newest state, never a view at hand: what somebody else did to the table since is not to be vouched for.
+        table = self._load(segment.topic_id)
         if table is None:
             return None
         return self._verifier.verified_range(table, segment.partition, needed)
