@@ -73,6 +73,9 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
         # handed to the kernel and faulted in again, it saves a twentieth of the CPU; the trim bounds what is kept.
         "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(64 << 20),
         "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+        # The same for Arrow's own allocator, which hands memory back 10 ms after it was freed: 0.2 CPU-seconds a GiB on
+        # a quiet machine, 1 on a busy one. A worker then stays at its highest mark, 80 MB above what it had.
+        "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
         "spark.executorEnv.OMP_NUM_THREADS": "1",
         "spark.executorEnv.ARROW_IO_THREADS": "2",
     }
