@@ -27,12 +27,12 @@ def judge_foreign_change(table: TopicTable) -> tuple[TopicTable, list[Finding]]:
         return table, [_finding(table, f"{SOMEBODY_ELSE}: {change}: {error.problem}", "", file=error.file)]
     found = []
     for difference in findings.differences if findings is not None else ():
-        error = broken(table, change, str(difference), difference=difference)
-        finding = _finding(table, error.problem, error.next_step or "", file=difference.file)
+        told = broken(table, change, str(difference), difference=difference)
+        finding = _finding(table, told.problem, told.next_step or "", file=difference.file)
         found.append(replace(finding, partition=difference.partition, range=difference.range))
     if change.properties_changed or change.uuid_changed:
-        error = broken(table, change, "what its ledger says is not what Floeberg wrote")
-        found.append(_finding(table, error.problem, error.next_step or ""))
+        told = broken(table, change, "what its ledger says is not what Floeberg wrote")
+        found.append(_finding(table, told.problem, told.next_step or ""))
     if not found:
         message = f"{SOMEBODY_ELSE}: {change}; every record is there, the next cycle of tiering records it"
         found.append(_finding(table, message, "nothing, while a daemon tiers this topic", severity=Severity.WARNING))
@@ -62,7 +62,7 @@ def check_adopted(table: TopicTable, range_file: TableFile) -> CheckedFile:
         raise
     except FloebergError as error:
         problem = error.problem
-    findings = ()
+    findings: tuple[Finding, ...] = ()
     if problem is not None:
         finding = _finding(table, problem, "restore the file from a copy of the warehouse", file=listed.path)
         finding = replace(finding, damage=Damage.DAMAGED_FILE, partition=listed.partition, range=range_file.range)

@@ -20,7 +20,7 @@ from floeberg.status_board import StatusBoard
 from floeberg.version import program_version
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
-from tiering.rewriter import InProcessRewriter, Rewriter
+from tiering.rewriter import GatheringRewriter, InProcessRewriter, Rewriter
 
 _log = structlog.get_logger(__name__)
 
@@ -48,10 +48,11 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     Raises ``Invalid`` for settings that a part refuses. A catalog that is away is waited for.
     """
     limits = tiering_limits(settings)
-    writer = TableWriter(open_catalog_when_there(catalog_properties(settings)), clock, namespace=settings.namespace)
+    rewriter = InProcessRewriter() if in_process else _spark_rewriter(settings)
+    catalog = open_catalog_when_there(catalog_properties(settings))
+    writer = TableWriter(catalog, clock, namespace=settings.namespace, gather=rewriter.gather)
     verifier = Verifier()
     broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
-    rewriter = InProcessRewriter() if in_process else _spark_rewriter(settings)
     loop = TieringLoop(
         broker=broker,
         log_dirs=settings.broker.log_dirs,
@@ -69,7 +70,7 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     return TieringAssembly(broker=broker, writer=writer, verifier=verifier, rewriter=rewriter, loop=loop, board=board)
 
 
-def _spark_rewriter(settings: Settings) -> Rewriter:
+def _spark_rewriter(settings: Settings) -> GatheringRewriter:
     # pyspark takes a second to import: not for a run that needs no Spark.
     from tiering.spark_rewrite import SparkRewriter
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from engine.errors import FloebergError, Unavailable
 from engine.table.data_file import FileDescription
+from engine.table.foreign_evidence import ForeignEvidence, ForeignTask, gather_evidence
 from engine.table.topic_table import TableFacts
 from engine.table.verification import Verification, verify_file
 from tiering.rewrite import rewrite_segment
@@ -39,6 +40,13 @@ class Rewriter(Protocol):
         """End what was started for the work."""
 
 
+class GatheringRewriter(Rewriter, Protocol):
+    """A rewriter whose workers also look at what other programs wrote into a table."""
+
+    def gather(self, tasks: Sequence[ForeignTask]) -> Sequence[ForeignEvidence | FloebergError]:
+        """Read one file a task, and say what its rows are."""
+
+
 def rewrite_guarded(task: RewriteTask) -> RewriteOutcome:
     """``rewrite_segment`` for a worker's loop: an error that nobody foresaw is its segment's, not the job's."""
     try:
@@ -55,6 +63,16 @@ def verify_guarded(task: VerifyTask) -> VerifyOutcome:
         return error
     except Exception as error:  # noqa: BLE001 - the outermost guard of the worker's loop
         return _unforeseen(error, task.file.topic, task.file.partition, task.file.path)
+
+
+def gather_guarded(task: ForeignTask) -> ForeignEvidence | FloebergError:
+    """``gather_evidence`` for a worker's loop."""
+    try:
+        return gather_evidence(task)
+    except FloebergError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - the outermost guard of the worker's loop
+        return _unforeseen(error, task.table.topic, task.file.partition, task.file.path)
 
 
 def _unforeseen(error: Exception, topic: str, partition: int, file: str) -> Unavailable:
@@ -75,6 +93,9 @@ class InProcessRewriter:
 
     def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
         return list(map(verify_guarded, tasks))
+
+    def gather(self, tasks: Sequence[ForeignTask]) -> list[ForeignEvidence | FloebergError]:
+        return list(map(gather_guarded, tasks))
 
     def close(self) -> None:
         pass

@@ -12,9 +12,10 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from engine.errors import Unavailable
+from engine.errors import FloebergError, Unavailable
+from engine.table.foreign_evidence import ForeignEvidence, ForeignTask
 from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask
-from tiering.rewriter import VerifyOutcome, VerifyTask, rewrite_guarded, verify_guarded
+from tiering.rewriter import VerifyOutcome, VerifyTask, gather_guarded, rewrite_guarded, verify_guarded
 from tiering.spark_session import SparkSettings, abandon_context, is_alive, start_context
 
 _NEXT_STEP = "it is tried again in the next cycle; look at [spark] and at the memory of the machine if it stays."
@@ -50,6 +51,12 @@ class SparkRewriter:
             return error
 
         return self._run(verify_guarded, tasks, failed)
+
+    def gather(self, tasks: Sequence[ForeignTask]) -> list[ForeignEvidence | FloebergError]:
+        def failed(error: Unavailable) -> ForeignEvidence | FloebergError:
+            return error
+
+        return self._run(gather_guarded, tasks, failed)
 
     def close(self) -> None:
         if self._context is not None:
