@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -61,6 +62,13 @@ def test_points_lie_around_effects_and_not_around_records(tmp_path: Path) -> Non
         return counts
 
     assert reached_by(10) == reached_by(100_000)
+
+
+def test_every_point_has_a_row_that_says_what_it_leaves() -> None:
+    text = (ROOT / "docs" / "commit_protocol.md").read_text()
+    section = text.partition("## When the power fails")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)
+    assert rows == list(FaultPoint)
 
 
 def test_reach_tells_the_armed_hook_and_nobody_behind_the_block() -> None:
