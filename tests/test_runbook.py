@@ -98,12 +98,14 @@ def test_every_bound_is_in_the_runbook(tmp_path: Path) -> None:
 def test_texts_of_problems_are_those_of_the_program(title: str) -> None:
     rooms = ("engine", "tiering", "floeberg", "serving")
     source = "\n".join(path.read_text() for room in rooms for path in sorted((ROOT / room).rglob("*.py")))
-    source = source.replace("{magic}", "0").replace("{FILE_NAME}", "partition.metadata")
+    source = source.replace("{FILE_NAME}", "partition.metadata")
     of_the_system = [os.strerror(number) for number in (EACCES, EDQUOT, EFBIG, EMFILE, ENOSPC, EROFS)]
     texts = first_cells(title)
     assert texts
     unknown = [
-        text for text in texts if text not in source and text not in of_the_system and "message format" not in text
+        text
+        for text in texts
+        if text not in of_the_system and not all(piece in source for piece in text.split("…"))  # … stands for a value
     ]
     assert not unknown
 
