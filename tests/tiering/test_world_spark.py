@@ -80,7 +80,7 @@ def test_partition_that_kills_its_worker_for_ever_costs_the_others_nothing_and_i
     sabotaged = Sabotaged(spark, world.bad)
     sabotaged.trap = DeadlyPath
     loop = world.watched_loop(sabotaged)
-    for _ in range(5):
+    for _ in range(4):
         world.produce(world.bad, world.good)
         world.cycle(loop)
         world.went_on(world.good)
