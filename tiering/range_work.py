@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
@@ -117,13 +117,40 @@ class RangeWork:
     def _rewrite(
         self, tasks: dict[int, RewriteTask], topic_of: Callable[[TopicIdPartition], TieredTopic], done: WorkDone
     ) -> dict[int, Rewritten]:
-        """Rewrite; resolve the schemas that some miss; rewrite those again, for a bounded number of rounds.
+        """Rewrite all, the first range of a new table before its others, which then know what it found out.
 
         ``tasks`` is left with the facts each file was written with.
         """
+        held = _behind_the_first(tasks)
+        at_once = {index: task for index, task in tasks.items() if index not in held}
+        rewritten = self._rewrite_together(at_once, topic_of, done)
+        chosen = {
+            tasks[index].partition.topic_id: outcome.settings
+            for index, outcome in rewritten.items()
+            if outcome.settings is not None
+        }
+        later = {
+            index: task.again(
+                table=replace(topic_of(task.partition).facts(), settings=chosen.get(task.partition.topic_id)),
+                attempt=task.attempt,
+            )
+            for index, task in held.items()
+            if task.partition not in done.failures
+        }
+        rewritten.update(self._rewrite_together(later, topic_of, done))
+        tasks.update(at_once)
+        tasks.update(later)
+        return rewritten
+
+    def _rewrite_together(
+        self, tasks: dict[int, RewriteTask], topic_of: Callable[[TopicIdPartition], TieredTopic], done: WorkDone
+    ) -> dict[int, Rewritten]:
+        """Rewrite; resolve the schemas that some miss; rewrite those again, for a bounded number of rounds."""
         rewritten: dict[int, Rewritten] = {}
         pending = dict(tasks)
         for _ in range(_SCHEMA_ROUNDS):
+            if not pending:
+                break
             answers = dict(zip(pending, self._rewriter.rewrite(list(pending.values())), strict=True))
             missing: dict[str, set[int]] = {}
             for index, answer in answers.items():
@@ -136,8 +163,6 @@ class RangeWork:
                     missing.setdefault(partition.topic_id, set()).update(answer.schema_ids)
             pending = self._with_schemas(_without_schemas(answers, tasks), missing, topic_of, done)
             tasks.update(pending)
-            if not pending:
-                break
         for task in pending.values():
             problem = f"the values of one segment name new schemas in more than {_SCHEMA_ROUNDS} of its blocks"
             done.failures.setdefault(task.partition, Unavailable(problem, topic=task.partition.topic))
@@ -183,6 +208,20 @@ class RangeWork:
             except FloebergError as error:
                 done.failures.setdefault(tasks[index].partition, error)
         return verified
+
+
+def _behind_the_first(tasks: Mapping[int, RewriteTask]) -> dict[int, RewriteTask]:
+    """The tasks of tables that have no encodings yet, but for the first of each.
+
+    Sent together, every one would read a block to miss the same schema and be thrown away, and then try all encodings
+    on its own.
+    """
+    first: dict[str, int] = {}
+    return {
+        index: task
+        for index, task in tasks.items()
+        if task.table.settings is None and first.setdefault(task.partition.topic_id, index) != index
+    }
 
 
 def _without_schemas(answers: Mapping[int, RewriteOutcome], tasks: Mapping[int, RewriteTask]) -> dict[int, RewriteTask]:

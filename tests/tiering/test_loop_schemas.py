@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import fastavro
 import pytest
 
-from engine.errors import Invalid, Unavailable
+from engine.errors import Corrupt, Invalid, Unavailable
 from engine.formats.schema_source import SchemaSource
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
+from tiering.rewrite_task import RewriteOutcome, RewriteTask
+from tiering.rewriter import InProcessRewriter
 from tiering.tiering_limits import TieringLimits
 from tiering.topic_rule import TopicRule
 
@@ -159,3 +161,47 @@ def test_schema_whose_field_is_one_of_kafkas_columns_keeps_its_records_raw(world
     report = world.loop(rules=avro(KnownSchemas(texts))).cycle()
     assert ranges_of(report, partition) == [(0, 1)]
     assert columns(world, "orders")["kafka_value_raw"] == [value]
+
+
+class CountingRewriter(InProcessRewriter):
+    """Keeps what it was sent, call by call."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[RewriteTask]] = []
+
+    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+        self.calls.append(list(tasks))
+        return super().rewrite(tasks)
+
+
+def test_first_range_of_a_new_table_finds_out_for_all_others(world: TieringWorld, source: KnownSchemas) -> None:
+    partitions = world.broker.create_topic("orders", partitions=3)
+    for partition in partitions:
+        for first in (0, 5):
+            world.broker.append_segment(partition, [order(1, {"id": first + number}) for number in range(5)])
+    rewriter = CountingRewriter()
+    loop = world.loop(rules=avro(source), rewriter=rewriter)
+    report = loop.cycle()
+    assert [ranges_of(report, partition) for partition in partitions] == [[(0, 5), (5, 10)]] * 3
+    assert [len(call) for call in rewriter.calls] == [1, 1, 5]
+    assert all(task.table.settings is not None for task in rewriter.calls[-1])
+    for partition in partitions:
+        world.broker.append_segment(partition, [order(1, {"id": 10})])
+    loop.cycle()
+    assert [len(call) for call in rewriter.calls[3:]] == [3]
+
+
+def test_damaged_first_range_of_a_new_table_holds_up_no_other_partition(
+    world: TieringWorld, source: KnownSchemas
+) -> None:
+    damaged, sound = world.broker.create_topic("orders", partitions=2)
+    for partition in (damaged, sound):
+        for number in range(2):
+            world.broker.append_segment(partition, [order(1, {"id": number})])
+    path = min(world.broker.directory(damaged).glob("*.log"))
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    report = world.loop(rules=avro(source)).cycle()
+    assert ranges_of(report, sound) == [(0, 1), (1, 2)]
+    assert ranges_of(report, damaged) == []
+    assert isinstance(report_of(report, damaged).problem, Corrupt)
