@@ -34,6 +34,7 @@ from engine.table.topic_table import TableFacts
 from engine.table.verifier import Verifier
 from engine.table.warehouse import Warehouse
 from engine.topic_partition import TopicIdPartition
+from floeberg.freed_memory import keep_freed_memory
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID
 from tiering.rewrite import BLOCK_BYTES
 
@@ -203,6 +204,7 @@ def _write_alone(pieces: Sequence[pa.RecordBatch], path: Path, options: dict[str
 
 def measure(log_dirs: Sequence[Path], topic: str, folder: Path, *, repetitions: int) -> tuple[Measurement, ...]:
     """The stages in CPU-seconds per GiB of value bytes, their sum as a rate, and pyarrow alone."""
+    keep_freed_memory()  # as Spark's workers do
     segments = closed_segments(log_dirs, topic)
     assert segments, f"the topic {topic} has no closed segment to measure"
     # The first segment loads the kernels and chooses the encodings, once in a topic's life; it is not counted.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import commit_rate
 from bench.machine import Machine
 from bench.measurement import Measurement, ratio
 from bench.plan import Scale, run
@@ -18,6 +19,8 @@ PROMISED_WITHOUT_THE_NATIVE_STAGE = {
     "replay.mb_per_second_core",
     "fetch.cold_mib_read",
     "fetch.cold_cpu_ms",
+    "fetch.cold_mib_read_p95",
+    "fetch.cold_cpu_ms_p95",
     "warehouse.share_of_zstd_log",
     "cycle.idle_ms",
     "cycle.commit_ms",
@@ -35,6 +38,13 @@ def test_bench_at_a_tiny_size_measures_every_promised_key(tmp_path: Path) -> Non
     assert found.keys() >= PROMISED_WITHOUT_THE_NATIVE_STAGE
     assert all(sample > 0 for measurement in measurements for sample in measurement.samples)
     assert said
+
+
+def test_commits_of_several_processes_all_land_and_are_counted(tmp_path: Path) -> None:
+    found = {one.key: one for one in commit_rate.measure(tmp_path, commits=6, writers=(2,), kinds=("sqlite",))}
+    assert len(found["commits.wait_ms_sqlite_2"].samples) == 6
+    assert found["commits.most_attempts_sqlite_2"].middle == 1, "writers that take turns meet no conflict"
+    assert found["commits.per_minute_sqlite_2"].middle > 0
 
 
 def measurement(key: str, *samples: float, higher_is_better: bool = True) -> Measurement:
