@@ -113,10 +113,9 @@ class StatusBoard:
         before = self._counted.get((who.topic_id, who.partition), (0, 0, 0, 0))
         rows, raw, undecodable, skipped = (after - had for after, had in zip(now, before, strict=True))
         self._counted[who.topic_id, who.partition] = now
-        if rows > 0:
-            self.metrics.count_rows(who.topic, typed=rows - raw - undecodable, raw=raw, undecodable=undecodable)
-        if skipped > 0:
-            self.metrics.count_skipped(who.topic, skipped)
+        # Nothing is counted too: a counter that begins with its first increase shows none.
+        self.metrics.count_rows(who.topic, typed=rows - raw - undecodable, raw=raw, undecodable=undecodable)
+        self.metrics.count_skipped(who.topic, skipped)
 
 
 def _partition_status(report: PartitionReport) -> PartitionStatus:

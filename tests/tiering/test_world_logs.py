@@ -314,3 +314,22 @@ def test_listener_that_fails_ends_neither_the_cycle_nor_the_other_listeners(worl
     assert world.cycle(loop).commits == 1
     assert len(heard) == 1
     assert any(entry["event"] == "listener_failed" for entry in world.logged)
+
+
+def test_offsets_that_kafka_deleted_first_are_counted_from_nothing(world: BrokenWorld) -> None:
+    loop = world.watched_loop()
+    world.produce(world.bad, world.good)
+    world.cycle(loop)
+    assert world.metric("floeberg_skipped_offsets_total", topic="orders") == 0
+    with moved_away(world.root / "data" / "warehouse"):
+        world.spool_dir.rename(world.root / "spool that was")
+        world.spool_dir.write_text("no folder")
+        for _ in range(2):
+            world.broker.append_segment(world.bad, [b"soon deleted"] * 4)
+        world.cycle(loop)
+        assert (world.metric("floeberg_at_risk_bytes", topic="orders", partition="0") or 0) > 0
+        for _ in range(2):
+            world.broker.delete_oldest_segment(world.bad)
+    world.recover(loop)
+    assert world.metric("floeberg_skipped_offsets_total", topic="orders") == 4
+    assert any(entry["event"] == "offsets_skipped" for entry in world.logged)
