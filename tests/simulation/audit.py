@@ -1,0 +1,250 @@
+"""Compares what producers were told with what the table holds and the log door serves: the promises, one by one."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+
+from pyiceberg.table.metadata import TableMetadata
+
+from engine.digest import digest_of
+from engine.errors import Corrupt, FloebergError
+from engine.offset_range import OffsetRange
+from engine.table.data_file import parse_file_name
+from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
+from tests.engine.kafka_log.batch_twin import Row, parse_batch, records_from
+from tests.simulation.catalog import Identifier
+from tests.simulation.partition import Partition
+from tests.simulation.table_reading import LedgerLine, StoredFile, TableReading, ledger_of, ranges_of
+
+
+class Auditor:
+    """Gathers findings, each beginning with its kind: lost, doubled, order, altered, invented, unproven, ledger,
+    digest, door, stuck. ``wounds``: offsets whose file somebody else took from the table, by topic id and partition,
+    and whether it had a record there."""
+
+    def __init__(self, reading: TableReading) -> None:
+        self.findings: list[str] = []
+        self.audited = Counter[str]()
+        self.wounds: dict[tuple[str, int], dict[int, bool]] = {}
+        self.reading = reading
+
+    def found(self, kind: str, partition: Partition | None, text: str) -> None:
+        where = "" if partition is None else f"{partition.who} ({partition.who.topic_id[:4]}): "
+        finding = f"{kind}: {where}{text}"
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def on_commit(self, name: Identifier, before: TableMetadata | None, after: TableMetadata) -> None:
+        """Every change of a table, as it happens: the ledger only goes forward, and nobody older extends it."""
+        if before is None:
+            return
+        for key in before.properties:
+            if not key.startswith("floeberg.ledger."):
+                continue
+            number = int(key.rpartition(".")[2])
+            old, new = ledger_of(before, number), ledger_of(after, number)
+            assert old is not None, "the property is there"
+            backwards = new is None or (
+                new.start != old.start or new.end < old.end or new.epoch < old.epoch or new.log_start < old.log_start
+            )
+            if backwards:
+                self.found("ledger", None, f"{'.'.join(name)} partition {number} went from {old} to {new}")
+        known = {file.path for file in self.reading.files(before)}
+        for file in self.reading.files(after):
+            line = ledger_of(before, file.partition)
+            if file.path not in known and line is not None and parse_file_name(file.path).leader_epoch < line.epoch:
+                self.found("ledger", None, f"a fenced owner added {file.path.rpartition('/')[2]} behind {line}")
+
+    def table(self, partition: Partition) -> None:
+        """All of a partition's rows, its ledger and its digest."""
+        found = self._table_of(partition)
+        if found is None:
+            return
+        metadata, line, files = found
+        rows = self._rows(partition, files)
+        self.audited["table records"] += len(rows)
+        self._compare(partition, metadata, line, rows)
+        if not self._wounds(partition):
+            digest = digest_of(records_from(rows)).to_text() if rows else "00000000:0:0"
+            if digest != line.digest:
+                self.found("digest", partition, f"the ledger says {line.digest}, the rows give {digest}")
+
+    def is_safe(self, partition: Partition, offsets: OffsetRange, *, dropped: bool) -> None:
+        """The broker may drop these offsets, or drops them: each record in them must be in the table, as it was
+        written; but what somebody took from the table after the answer is not in our hands."""
+        occasion = "dropped locally" if dropped else "answered as copied"
+        needed = {
+            offset: row
+            for offset, row in partition.committed().items()
+            if max(offsets.start, partition.log_start) <= offset < offsets.end
+        }
+        found = self._table_of(partition)
+        stored: dict[int, Row] = {}
+        if found is not None:
+            for file in found[2]:
+                stored.update((row.offset, row) for row in file.rows or ())
+        self.audited["records dropped by brokers"] += len(needed)
+        for offset, row in needed.items():
+            if dropped and offset in self._wounds(partition):
+                continue
+            if stored.get(offset) != row and offset not in partition.compacted:
+                self.found("unproven", partition, f"{occasion}: {offsets}, and offset {offset} is not in the table")
+                return
+
+    def ledger_end(self, partition: Partition) -> int | None:
+        lines = [ledger_of(metadata, partition.who.partition) for _, metadata in self._tables(partition)]
+        return next((line.end for line in lines if line is not None), None)
+
+    def served(self, partition: Partition, door: LogDoorBackend, dice: random.Random) -> None:
+        """What the door gives for the whole ledger range, for parts of it, and from the middle of parts."""
+        found = self._table_of(partition)
+        if found is None:
+            return
+        line = found[1]
+        lowest = max(line.start, line.log_start)
+        if lowest >= line.end:
+            return
+        ranges = [(lowest, line.end, lowest)]
+        for _ in range(2):
+            start, end = (
+                sorted(dice.sample(range(lowest, line.end + 1), 2)) if line.end > lowest else (lowest, line.end)
+            )
+            ranges.append((start, end, dice.randrange(start, end)))
+        stored = {row.offset: row for file in found[2] for row in file.rows or ()}
+        for start, end, begin in ranges:
+            self._serve(partition, door, stored, OffsetRange(start=start, end=end), begin, dice)
+
+    def _serve(
+        self,
+        partition: Partition,
+        door: LogDoorBackend,
+        stored: dict[int, Row],
+        offsets: OffsetRange,
+        begin: int,
+        dice: random.Random,
+    ) -> None:
+        segment = RemoteSegment(topic_id=partition.who.topic_id, partition=partition.who.partition, range=offsets)
+        may_fail = any(offset in offsets for offset in self._wounds(partition))
+        must_fail = any(begin <= offset < offsets.end and held for offset, held in self._wounds(partition).items())
+        got: list[Row] = []
+        at = begin
+        try:
+            while at < offsets.end:
+                for batch in door.records(segment, start=at, max_bytes=dice.choice((1, 300, 1 << 20))):
+                    base, end = _coverage(batch)
+                    if base != at:
+                        self.found("door", partition, f"{offsets} from {begin}: a batch begins at {base}, not at {at}")
+                        return
+                    got.extend(parse_batch(bytes(batch)))
+                    at = end
+        except NoSuchSegment:
+            return
+        except FloebergError as error:
+            if not (may_fail and isinstance(error, Corrupt)):
+                self.found("door", partition, f"{offsets} from {begin} can't be read: {error}")
+            return
+        if must_fail:
+            self.found("door", partition, f"{offsets} from {begin} was served, though rows were taken away")
+        self.audited["door records"] += len(got)
+        expected = [row for offset, row in sorted(stored.items()) if begin <= offset < offsets.end]
+        for index in range(max(len(got), len(expected))):
+            served = got[index] if index < len(got) else None
+            row = expected[index] if index < len(expected) else None
+            if served != row:
+                self.found("door", partition, f"{offsets} from {begin}: served {_brief(served)}, stored {_brief(row)}")
+                return
+
+    def _table_of(self, partition: Partition) -> tuple[TableMetadata, LedgerLine, list[StoredFile]] | None:
+        for _, metadata in self._tables(partition):
+            line = ledger_of(metadata, partition.who.partition)
+            if line is not None:
+                files = [file for file in self.reading.files(metadata) if file.partition == partition.who.partition]
+                return metadata, line, files
+        return None
+
+    def _tables(self, partition: Partition) -> list[tuple[Identifier, TableMetadata]]:
+        tables = self.reading.tables_of(partition.who.topic_id)
+        if len(tables) > 1:
+            self.found("doubled", partition, f"two tables: {[name for name, _ in tables]}")
+        return tables
+
+    def _rows(self, partition: Partition, files: Iterable[StoredFile]) -> list[Row]:
+        """All rows in offset order, as files hold them."""
+        paths = Counter(file.path for file in files)
+        for path, count in paths.items():
+            if count > 1:
+                self.found("doubled", partition, f"the table names {count} times {path.rpartition('/')[2]}")
+        rows: list[Row] = []
+        for file in sorted(files, key=lambda file: parse_file_name(file.path).range):
+            if file.rows is None:
+                self.found("lost", partition, f"{file.path.rpartition('/')[2]} is missing or not readable")
+                continue
+            offsets = [row.offset for row in file.rows]
+            if offsets != sorted(offsets):
+                self.found("order", partition, f"{file.path.rpartition('/')[2]} has the offsets {offsets}")
+            rows.extend(file.rows)
+        return rows
+
+    def _compare(self, partition: Partition, metadata: TableMetadata, line: LedgerLine, rows: list[Row]) -> None:
+        committed = partition.committed()
+        seen: dict[int, Row] = {}
+        for row in rows:
+            if row.offset in seen:
+                self.found("doubled", partition, f"offset {row.offset}")
+            seen[row.offset] = row
+            expected = committed.get(row.offset)
+            if not line.start <= row.offset < line.end:
+                self.found("ledger", partition, f"offset {row.offset} is stored, the ledger is {line.start}-{line.end}")
+            if expected is None:
+                self.found("invented", partition, f"offset {row.offset} was never committed: {_brief(row)}")
+            elif expected != row:
+                self.found("altered", partition, f"stored {_brief(row)}, written {_brief(expected)}")
+        if line.end > partition.high_watermark:
+            self.found("ledger", partition, f"it ends at {line.end}, and {partition.high_watermark} is replicated")
+        skipped = ranges_of(metadata, "skipped", partition.who.partition)
+        for start, end in skipped:
+            if end > partition.log_start and not partition.is_deleted:
+                self.found(
+                    "lost", partition, f"{start}-{end} was skipped, and Kafka has all from {partition.log_start}"
+                )
+        if line.start > partition.log_start and not partition.is_deleted:
+            self.found("lost", partition, f"the table begins at {line.start}, Kafka has all from {partition.log_start}")
+        for offset in committed:
+            is_due = line.start <= offset < line.end and offset not in seen
+            excused = (
+                offset in partition.compacted
+                or offset in self._wounds(partition)
+                or any(start <= offset < end for start, end in skipped)
+            )
+            if is_due and not excused:
+                self.found(
+                    "lost", partition, f"offset {offset} is not in the table, which covers {line.start}-{line.end}"
+                )
+
+    def wound(self, partition: Partition, metadata: TableMetadata, path: str) -> None:
+        """Somebody takes a file from the table: its offsets can't be served any more, and must not seem to be."""
+        rows = next(file.rows for file in self.reading.files(metadata) if file.path == path)
+        held = {row.offset for row in rows or ()}
+        offsets = parse_file_name(path).range
+        wounds = self.wounds.setdefault((partition.who.topic_id, partition.who.partition), {})
+        wounds.update({offset: offset in held for offset in range(offsets.start, offsets.end)})
+
+    def _wounds(self, partition: Partition) -> dict[int, bool]:
+        return self.wounds.get((partition.who.topic_id, partition.who.partition), {})
+
+
+def _coverage(batch: memoryview) -> tuple[int, int]:
+    """(base offset, offset behind the last one) that a batch says it covers."""
+    base = int.from_bytes(batch[:8], "big", signed=True)
+    return base, base + int.from_bytes(batch[23:27], "big", signed=True) + 1
+
+
+def _brief(row: Row | None) -> str:
+    if row is None:
+        return "nothing"
+    return (
+        f"offset {row.offset} epoch {row.leader_epoch} time {row.timestamp_ms}/{row.timestamp_type} key {row.key!r} "
+        f"value {row.value!r} headers {row.headers!r}"
+    )

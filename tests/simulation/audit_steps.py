@@ -1,0 +1,59 @@
+"""Looking at everything, and the one thing that somebody else does to a table."""
+
+from __future__ import annotations
+
+import random
+
+from pyiceberg.table import Table
+
+from tests.simulation.catalog import SimulatedCatalog
+from tests.simulation.partition import Partition
+from tests.simulation.world import World
+
+
+def audit(world: World, dice: random.Random) -> str | None:
+    audit_tables(world)
+    return "everything is compared"
+
+
+def audit_tables(world: World) -> None:
+    for partition in world.cluster.partitions:
+        world.auditor.table(partition)
+    world.counts["audits"] += 1
+
+
+def audit_doors(world: World, dice: random.Random) -> None:
+    """Every daemon serves what the tables hold. Only when nothing is wrong with the world."""
+    for partition in world.cluster.partitions:
+        for seat in world.seats:
+            if seat.process is not None:
+                world.auditor.served(partition, seat.process.door, dice)
+
+
+def foreign_delete(world: World, dice: random.Random) -> str | None:
+    """An engine that knows nothing of us drops a data file from a table (DELETE of a whole file)."""
+    catalog = SimulatedCatalog(world.catalog, "auditor")
+    found: list[tuple[Partition, Table, object]] = []
+    for name in sorted(world.catalog.tables):
+        table = catalog.load_table(name)
+        snapshot = table.current_snapshot()
+        for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                partition = next(
+                    one
+                    for one in world.cluster.partitions
+                    if one.who.topic_id == table.metadata.properties["floeberg.topic_id"]
+                    and one.who.partition == entry.data_file.partition[0]
+                )
+                found.append((partition, table, entry.data_file))
+    if not found:
+        return None
+    partition, table, file = dice.choice(found)
+    world.auditor.wound(partition, table.metadata, file.file_path)
+    transaction = table.transaction()
+    overwrite = transaction.update_snapshot().overwrite()
+    overwrite.delete_data_file(file)
+    overwrite.commit()
+    table._do_commit(transaction._updates, transaction._requirements)
+    world.note("foreign-delete")
+    return f"somebody deletes {file.file_path.rpartition('/')[2]} from the table of {partition.who}"

@@ -1,0 +1,102 @@
+"""A Floeberg daemon of the simulation: every part of ours is the real one, in this process and without threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from engine.broker import Broker
+from engine.clock import Clock
+from engine.log_reader import LogReader, LogReaderLimits
+from engine.read_ahead import ReadAheadLimits
+from engine.table.file_index import FileIndex
+from engine.table.table_writer import TableWriter
+from engine.table.verifier import Verifier
+from floeberg.topic_tables import TopicTables
+from serving.log.auxiliary_store import AuxiliaryStore
+from serving.log.tiered_log import TieredLog
+from tests.simulation.catalog import SimulatedCatalog
+from tests.simulation.cluster import Node
+from tiering.cycle_report import CycleReport
+from tiering.loop import TieringLoop
+from tiering.rewrite_task import RewriteOutcome, RewriteTask, Rewritten
+from tiering.rewriter import InProcessRewriter, VerifyOutcome, VerifyTask
+from tiering.tiering_limits import TieringLimits
+from tiering.topic_rule import TopicRule
+
+NAMESPACE = "kafka"
+
+
+class FaultyRewriter(InProcessRewriter):
+    """The real work of one process; ``damage`` gets each file between write and verification, and may hurt it."""
+
+    def __init__(self, damage: Callable[[Rewritten], Rewritten]) -> None:
+        self._damage = damage
+
+    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+        return [
+            self._damage(outcome) if isinstance(outcome, Rewritten) and outcome.file is not None else outcome
+            for outcome in super().rewrite(tasks)
+        ]
+
+    def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
+        return super().verify(tasks)
+
+
+class SimulatedDaemon:
+    """One process from its start to its end: whatever it keeps in memory goes with it."""
+
+    def __init__(
+        self,
+        *,
+        node: Node,
+        broker: Broker,
+        clock: Clock,
+        catalog: SimulatedCatalog,
+        rules: Sequence[TopicRule],
+        limits: TieringLimits,
+        damage: Callable[[Rewritten], Rewritten],
+    ) -> None:
+        self.node = node
+        self.is_dead = False
+        self.writer = TableWriter(catalog, clock, namespace=NAMESPACE)
+        self.verifier = Verifier()
+        self.loop = TieringLoop(
+            broker=broker,
+            log_dirs=[node.log_dir],
+            writer=self.writer,
+            verifier=self.verifier,
+            rewriter=FaultyRewriter(damage),
+            rules=rules,
+            clock=clock,
+            limits=limits,
+        )
+        self._reader = LogReader(
+            file_index=FileIndex(), limits=LogReaderLimits(read_ahead=ReadAheadLimits(prefetches=0))
+        )
+        self.store = AuxiliaryStore()
+        self.door = TieredLog(
+            tables=TopicTables(catalog, NAMESPACE),
+            reader=self._reader,
+            verifier=self.verifier,
+            broker=_LoopView(self.loop),
+            store=self.store,
+        )
+
+    def cycle(self) -> CycleReport:
+        return self.loop.cycle()
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class _LoopView:
+    """As the daemon's own (floeberg/daemon.py); a cycle that is asked for comes as a step of the run."""
+
+    def __init__(self, loop: TieringLoop) -> None:
+        self._loop = loop
+
+    def log_start(self, topic_id: str, partition: int) -> int | None:
+        return self._loop.log_start(topic_id, partition)
+
+    def hurry(self, topic_id: str, partition: int, end: int) -> None:
+        self._loop.hurry()

@@ -1,0 +1,277 @@
+"""What daemons do, and what is done to them and to the world around them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+
+from engine.errors import CommitUnknown, FloebergError
+from engine.offset_range import OffsetRange
+from engine.table.range_append import RangeAppend
+from tests.simulation.faults import COMMIT_LIES, Interruption, Killed
+from tests.simulation.kafka_steps import copy_interrupted, give_work
+from tests.simulation.spool_watch import spool_of
+from tests.simulation.world import Seat, World
+from tiering.cycle_report import CycleReport
+from tiering.range_work import aborted_transactions
+from tiering.rewrite_task import RewriteTask, Rewritten
+from tiering.rewriter import VerifyTask, rewrite_guarded, verify_guarded
+from tiering.watcher import LogWatcher
+
+_USUAL_POINTS = 9
+"""A cycle that commits one range passes about twice as many points; each of them is met, the first ones more often."""
+
+
+def cycle(world: World, dice: random.Random) -> str | None:
+    seat = world.seat(dice)
+    return None if seat is None else _cycle(world, seat, None)
+
+
+def kill(world: World, dice: random.Random) -> str | None:
+    """A daemon's turn that ends at some point of it, without a word."""
+    seat = _seat_with_work(world, dice)
+    if seat is None:
+        return None
+    at: list[str] = []
+    return _cycle(world, seat, _killing(world, _some_point(dice), at), lambda: f", killed at {at[0]}" if at else "")
+
+
+def pause(world: World, dice: random.Random, others: Callable[[], None]) -> str | None:
+    """A daemon's turn that stands still at some point of it while ``others`` go on."""
+    seat = _seat_with_work(world, dice)
+    if seat is None:
+        return None
+    at: list[str] = []
+
+    def stand_still(point: str) -> None:
+        at.append(point)
+        world.note(f"pause at {point}")
+        world.trace.note(f"{seat.name} is paused at {point}; meanwhile:")
+        others()
+        if dice.random() < 0.3:
+            at.append("and killed")
+            world.counts[f"kill at {point}"] += 1
+            raise Killed
+        world.trace.note(f"{seat.name} goes on")
+
+    interruption = Interruption(_some_point(dice), stand_still)
+    return _cycle(world, seat, interruption, lambda: f", paused at {' '.join(at)}" if at else "")
+
+
+def kill_copying(world: World, dice: random.Random) -> str | None:
+    at: list[str] = []
+    interruption = _killing(world, dice.randint(1, 4), at)
+    said = copy_interrupted(world, dice, interruption)
+    return None if said is None else f"{said}{f', killed at {at[0]}' if at else ''}"
+
+
+def restart(world: World, dice: random.Random) -> str | None:
+    seat = world.seat(dice)
+    if seat is None:
+        return None
+    world.stop(seat)
+    return f"{seat.name} is stopped; it starts with its next turn"
+
+
+def record_log_start(world: World, dice: random.Random) -> str | None:
+    """What the retention loop does with the broker's log start (docs/commit_protocol.md)."""
+    partition = world.partition(dice, lambda one: one.log_start > 0)
+    seat = world.seat(dice, lambda one: one.node.up)
+    if partition is None or seat is None:
+        return None
+    said = "nothing"
+    with world.turn(seat, None) as process:
+        try:
+            table = process.writer.open(partition.who.topic, partition.who.topic_id)
+            entry = None if table is None else table.ledger.get(partition.who.partition)
+            if table is not None and entry is not None:
+                wanted = min(partition.log_start, entry.end)
+                process.writer.set_log_start(table, partition.who.partition, wanted)
+                said = str(wanted)
+        except FloebergError as error:
+            said = error.problem
+    return f"{seat.name} records the log start of {partition.who}: {said}"
+
+
+def rogue_commit(world: World, dice: random.Random) -> str | None:
+    """Somebody hands the writer a true and verified range at the wrong place, or under an older epoch."""
+    seat = world.seat(dice)
+    if seat is None:
+        return None
+    if seat.node.is_member and dice.random() < 0.8:
+        give_work(world, dice, seat.node.node_id)
+    logs = LogWatcher([seat.node.log_dir], seat.node.clock).observe().logs
+    found = [
+        (partition, logs[partition.who], closed)
+        for partition in world.cluster.live
+        if partition.who in logs and partition.leader == seat.node.node_id and seat.node.is_member
+        for closed in logs[partition.who].closed()
+        if partition.log_start <= closed.range.start and closed.range.end <= partition.last_stable_offset
+    ]
+    if not found:
+        return None
+    partition, log, closed = dice.choice(found[-3:])
+    who, first, behind = partition.who, closed.range.start, closed.range.end
+    around = (world.auditor.ledger_end(partition) or 0) + dice.randint(-2, 2)
+    near = min(max(around, first), behind - 1)
+    start = dice.choice((first, near, near, dice.randrange(first, behind)))
+    offsets = OffsetRange(start=start, end=dice.choice((behind, dice.randint(start + 1, behind))))
+    epoch = dice.choice((partition.epoch, max(0, partition.epoch - 1)))
+    said = ""
+    with world.turn(seat, None) as process:
+        try:
+            table = process.writer.open(who.topic, who.topic_id)
+            if table is None or (table.ledger.get(who.partition) is None and offsets.start != partition.log_start):
+                return None
+            task = RewriteTask(
+                table=table.facts,
+                partition=who,
+                range=offsets,
+                leader_epoch=epoch,
+                segment_path=closed.path,
+                closed=True,
+                aborted=aborted_transactions(log, offsets),
+                attempt=seat.node.clock.new_id(),
+            )
+            outcome = rewrite_guarded(task)
+            if not isinstance(outcome, Rewritten):
+                return None
+            file = None
+            if outcome.file is not None:
+                evidence = verify_guarded(VerifyTask(table=table.facts, file=outcome.file))
+                if isinstance(evidence, FloebergError):
+                    raise evidence
+                file = process.verifier.accept(outcome.file, evidence)
+            append = RangeAppend(
+                partition=who.partition, range=offsets, leader_epoch=epoch, digest=outcome.digest, file=file
+            )
+            said = process.writer.commit(table, [append]).results[0].outcome.value
+        except FloebergError as error:
+            said = error.problem
+    world.counts[f"rogue {said}" if len(said) < 20 else "rogue failed"] += 1
+    return f"{seat.name} is made to commit {offsets} of {who} under epoch {epoch}: {said}"
+
+
+def pass_time(world: World, dice: random.Random) -> str | None:
+    duration_ms = dice.choice((200, 1_000, 6_000, 40_000, 70_000))
+    world.time.pass_by(duration_ms)
+    return f"{duration_ms} ms go by"
+
+
+def catalog_lies(world: World, dice: random.Random) -> str | None:
+    seat = dice.choice(world.seats)
+    lies = [dice.choice(COMMIT_LIES) for _ in range(dice.choice((1, 1, 2, 25)))]
+    seat.catalog_faults.lies = lies
+    return f"the next commits of {seat.name} are answered: {', '.join(lies)}"
+
+
+def catalog_away(world: World, dice: random.Random) -> str | None:
+    seat = dice.choice(world.seats)
+    seat.catalog_faults.away = dice.randint(1, 6)
+    return f"{seat.name} can't reach the catalog for {seat.catalog_faults.away} requests"
+
+
+def late_arrival(world: World, dice: random.Random) -> str | None:
+    if not world.in_flight:
+        return None
+    return f"{deliver(world)} commits that nobody waits for arrive at the catalog"
+
+
+def deliver(world: World) -> int:
+    return world.seats[0].catalog_faults.deliver()
+
+
+def store_fails(world: World, dice: random.Random) -> str | None:
+    seat = dice.choice(world.seats)
+    seat.store_faults.state = dice.choice(("gone", "full", "read-only", "slow"))
+    return f"for {seat.name} the object store is {seat.store_faults.state}"
+
+
+def store_heals(world: World, dice: random.Random) -> str | None:
+    ill = [seat for seat in world.seats if seat.store_faults.state is not None]
+    if not ill:
+        return None
+    seat = dice.choice(ill)
+    seat.store_faults.state = None
+    return f"for {seat.name} the object store is well again"
+
+
+def flip_byte(world: World, dice: random.Random) -> str | None:
+    seat = dice.choice(world.seats)
+    seat.damage.waiting.append(("flip-byte", dice))
+    return f"a bit of the next file of {seat.name} will flip"
+
+
+def bad_memory(world: World, dice: random.Random) -> str | None:
+    seat = dice.choice(world.seats)
+    seat.damage.waiting.append(("bad-memory", dice))
+    return f"a value of the next file of {seat.name} will change before it is written"
+
+
+def broker_away(world: World, dice: random.Random) -> str | None:
+    node = dice.choice(sorted(world.cluster.nodes.values(), key=lambda node: node.node_id))
+    node.refuses = dice.randint(1, 4)
+    world.note("broker-away")
+    return f"broker {node.node_id} does not answer {node.refuses} requests"
+
+
+def clock_jump(world: World, dice: random.Random) -> str | None:
+    node = dice.choice(sorted(world.cluster.nodes.values(), key=lambda node: node.node_id))
+    error_ms = dice.choice((-3_600_000, -50, 50, 86_400_000, 0))
+    node.clock.wall_error_ms = error_ms
+    world.note("clock-jump")
+    return f"the wall clock of node {node.node_id} is off by {error_ms} ms"
+
+
+def lose_spool(world: World, dice: random.Random) -> str | None:
+    node = dice.choice(sorted(world.cluster.nodes.values(), key=lambda node: node.node_id))
+    if not spool_of(node).exists():
+        return None
+    shutil.rmtree(spool_of(node))
+    world.spools.lost.add(node.node_id)
+    world.note("spool-lost")
+    return f"somebody deletes the spool of node {node.node_id}"
+
+
+def _seat_with_work(world: World, dice: random.Random) -> Seat | None:
+    """A daemon whose turn is worth interrupting, most of the time."""
+    seat = world.seat(dice)
+    if seat is not None and dice.random() < 0.7:
+        give_work(world, dice, seat.node.node_id)
+    return seat
+
+
+def _some_point(dice: random.Random) -> int:
+    return 1 + int(dice.expovariate(1 / _USUAL_POINTS))
+
+
+def _killing(world: World, point: int, at: list[str]) -> Interruption:
+    def end(name: str) -> None:
+        at.append(name)
+        world.counts[f"kill at {name}"] += 1
+        raise Killed
+
+    return Interruption(point, end)
+
+
+def _cycle(world: World, seat: Seat, interruption: Interruption | None, ending: Callable[[], str] = lambda: "") -> str:
+    report: CycleReport | None = None
+    with world.turn(seat, interruption) as process:
+        report = process.cycle()
+        world.counts["cycles"] += 1
+    return f"{seat.name}: {_told(report)}{ending()}"
+
+
+def _told(report: CycleReport | None) -> str:
+    if report is None:
+        return "cycle"
+    committed = [f"{who} {', '.join(map(str, ranges))}" for who, ranges in sorted(report.committed.items())]
+    problems = [
+        *(error.problem for error in report.problems),
+        *(one.problem.problem for one in report.partitions if one.problem is not None),
+    ]
+    unknown = any(isinstance(one.problem, CommitUnknown) for one in report.partitions)
+    parts = [f"commits {'; '.join(committed)}" if committed else "commits nothing"]
+    parts += [f"problem: {problem}" for problem in dict.fromkeys(problems)]
+    return ", ".join(parts) + (" (unknown)" if unknown else "")

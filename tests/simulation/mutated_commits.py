@@ -1,0 +1,131 @@
+"""Wrong ways to commit: what docs/commit_protocol.md forbids, written out."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
+
+from engine.errors import CommitUnknown
+from engine.table import catalog as catalogs
+from engine.table import table_writer
+from engine.table.data_file import FileDescription, FileFooter
+
+
+def footer_of(file: FileDescription) -> FileFooter:
+    return FileFooter(
+        topic=file.topic,
+        topic_id=file.topic_id,
+        partition=file.partition,
+        range=file.range,
+        record_count=file.record_count,
+        digest=file.digest,
+        codec="string",
+        codec_version=1,
+        schema_ids=(),
+    )
+
+
+def blind_retry() -> AbstractContextManager[Any]:
+    """As the library would: the same files and properties again, on whatever is newest now."""
+    right = catalogs.commit
+
+    def commit(table: Table, transaction: Transaction) -> None:
+        try:
+            right(table, transaction)
+        except catalogs.CommitConflict:
+            newest = catalogs.load(table.catalog, table.name())
+            assert newest is not None, "tables are never dropped"
+            again = catalogs.begin(newest)
+            append = again.update_snapshot().fast_append()
+            for file in _files_added(table, transaction):
+                append.append_data_file(file)
+            append.commit()
+            again._updates += tuple(one for one in transaction._updates if one.action == "set-properties")
+            right(newest, again)
+            table.metadata, table.metadata_location = newest.metadata, newest.metadata_location
+
+    return mock.patch.object(catalogs, "commit", commit)
+
+
+def snapshot_not_asserted() -> AbstractContextManager[Any]:
+    """The commit lands on whatever is newest, with the ledger of what it was decided on.
+
+    A catalog refuses a snapshot whose sequence number is not the next (specification, "Sequence Numbers"), so the
+    number is taken from the newest state, as a catalog that numbers snapshots itself would.
+    """
+
+    def commit(table: Table, transaction: Transaction) -> None:
+        newest = catalogs.load(table.catalog, table.name())
+        assert newest is not None, "tables are never dropped"
+        if newest.metadata.current_snapshot_id == table.metadata.current_snapshot_id:
+            updates, requirements = transaction._updates, transaction._requirements
+        else:
+            again = catalogs.begin(newest)
+            append = again.update_snapshot().fast_append()
+            for file in _files_added(table, transaction):
+                append.append_data_file(file)
+            append.commit()
+            updates = again._updates + tuple(one for one in transaction._updates if one.action == "set-properties")
+            requirements = again._requirements
+        kept = tuple(one for one in requirements if not isinstance(one, AssertRefSnapshotId))
+        try:
+            table._do_commit(updates, (*kept, AssertTableUUID(uuid=table.metadata.table_uuid)))
+        except CommitFailedException as error:
+            raise catalogs.CommitConflict(f"another commit came first: {error}") from error
+        except Exception as error:
+            raise CommitUnknown(f"the commit was not answered: {error!r}") from error
+
+    return mock.patch.object(catalogs, "commit", commit)
+
+
+def unanswered_commit_made_again() -> AbstractContextManager[Any]:
+    """After a lost answer the same files are added once more, and the ledger is not asked."""
+    right = catalogs.commit
+
+    def commit(table: Table, transaction: Transaction) -> None:
+        try:
+            right(table, transaction)
+        except CommitUnknown:
+            newest = catalogs.load(table.catalog, table.name())
+            assert newest is not None, "tables are never dropped"
+            again = catalogs.begin(newest)
+            append = again.update_snapshot().fast_append()
+            for file in _files_added(table, transaction):
+                append.append_data_file(file)
+            append.commit()
+            again._updates += tuple(one for one in transaction._updates if one.action == "set-properties")
+            right(newest, again)
+            table.metadata, table.metadata_location = newest.metadata, newest.metadata_location
+
+    return mock.patch.object(catalogs, "commit", commit)
+
+
+def unanswered_commit_taken_for_done() -> AbstractContextManager[Any]:
+    """After a lost answer the writer goes on as if the commit were there."""
+    right = catalogs.commit
+
+    def commit(table: Table, transaction: Transaction) -> None:
+        try:
+            right(table, transaction)
+        except CommitUnknown:
+            table.metadata = transaction.table_metadata
+
+    return mock.patch.object(table_writer.catalogs, "commit", commit)
+
+
+def _files_added(table: Table, transaction: Transaction) -> list[Any]:
+    for update in transaction._updates:
+        if isinstance(update, AddSnapshotUpdate):
+            snapshot = update.snapshot
+            return [
+                entry.data_file
+                for manifest in snapshot.manifests(table.io)
+                if manifest.added_snapshot_id == snapshot.snapshot_id
+                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+            ]
+    return []

@@ -1,0 +1,120 @@
+"""What kind of run a seed gives: the size of the cluster, the topics, and which things may happen at all."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from tests.simulation.cluster import TopicPlan
+from tests.simulation.trace import Step
+
+WEIGHTS: dict[str, int] = {
+    # Producers
+    "produce": 16,
+    "produce-idempotent": 4,
+    "produce-transaction": 10,
+    "end-transaction": 12,
+    # Brokers
+    "replicate": 8,
+    "roll": 10,
+    "elect": 6,
+    "broker-stops": 2,
+    "broker-returns": 4,
+    "cut-off": 3,
+    "rejoin": 4,
+    "retention": 9,
+    "clean": 3,
+    "delete-records": 4,
+    "copy": 12,
+    "local-retention": 6,
+    "recreate-topic": 2,
+    # Daemons
+    "cycle": 26,
+    "kill": 8,
+    "pause": 8,
+    "restart": 2,
+    "kill-copying": 3,
+    "record-log-start": 2,
+    "rogue-commit": 8,
+    # The world around them
+    "time": 6,
+    "catalog-lies": 8,
+    "catalog-away": 2,
+    "late-arrival": 3,
+    "store-fails": 3,
+    "store-heals": 4,
+    "flip-byte": 3,
+    "bad-memory": 3,
+    "broker-away": 2,
+    "clock-jump": 2,
+    "lose-spool": 1,
+    "foreign-delete": 3,
+    "audit": 5,
+}
+"""How often each kind of step is drawn where it may happen at all."""
+
+ALWAYS = frozenset(
+    {"produce", "roll", "replicate", "cycle", "copy", "time", "audit", "rejoin", "broker-returns", "end-transaction"}
+)
+RARE = frozenset({"foreign-delete", "lose-spool"})
+
+_MOST_DEPTH = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """``allowed``: kinds of steps of this run; leaving some out lets others go further (swarm testing)."""
+
+    roll_bytes: tuple[int, ...]
+    topics: tuple[TopicPlan, ...]
+    value_formats: tuple[str, ...]
+    freshness_ms: int | None
+    max_tasks_per_cycle: int
+    spool_max_bytes: int
+    twins: bool
+    allowed: frozenset[str]
+    step_count: int
+
+
+def draw_profile(dice: random.Random) -> Profile:
+    nodes = dice.choice((1, 1, 2, 2, 3))
+    topics = tuple(_draw_topic(dice, nodes) for _ in range(dice.choice((1, 1, 2))))
+    allowed = {kind for kind in WEIGHTS if kind in ALWAYS or dice.random() < (0.25 if kind in RARE else 0.6)}
+    return Profile(
+        roll_bytes=tuple(dice.choice((300, 700, 1500, 4000)) for _ in range(nodes)),
+        topics=topics,
+        value_formats=tuple(dice.choice(("string", "raw")) for _ in topics),
+        freshness_ms=dice.choice((None, None, None, 0, 5_000)),
+        max_tasks_per_cycle=dice.choice((1, 3, 16)),
+        spool_max_bytes=dice.choice((1_000, 1 << 30, 1 << 30)),
+        twins=dice.random() < 0.2,
+        allowed=frozenset(allowed),
+        step_count=dice.choice((25, 40, 60)),
+    )
+
+
+def _draw_topic(dice: random.Random, nodes: int) -> TopicPlan:
+    kind = dice.choice(("watch", "watch", "native", "native", "compact"))
+    return TopicPlan(
+        native=kind == "native",
+        compact=kind == "compact",
+        partitions=dice.choice((1, 1, 2)),
+        replication=dice.randint(1, nodes),
+    )
+
+
+def draw_steps(dice: random.Random, profile: Profile) -> tuple[Step, ...]:
+    return _draw(dice, profile, profile.step_count, depth=0)
+
+
+def _draw(dice: random.Random, profile: Profile, count: int, *, depth: int) -> tuple[Step, ...]:
+    kinds = sorted(kind for kind in profile.allowed if depth < _MOST_DEPTH or kind != "pause")
+    drawn = dice.choices(kinds, [WEIGHTS[kind] for kind in kinds], k=count)
+    return tuple(
+        Step(
+            kind=kind,
+            seed=dice.getrandbits(32),
+            inner=_draw(dice, profile, dice.randint(1, 6), depth=depth + 1) if kind == "pause" else (),
+        )
+        for kind in drawn
+    )
