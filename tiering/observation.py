@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.broker import PartitionView
+from engine.kafka_log.leader_epochs import UNKNOWN_EPOCH
 from engine.kafka_log.segment import Segment
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
@@ -15,11 +16,16 @@ from tiering.spool import SpooledSegment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLog:
-    """One partition's live directory: its segments rising by base offset; the last one is active."""
+    """One partition's live directory: its segments rising by base offset; the last one is active.
+
+    ``leader_epoch``: the newest one in the directory's own checkpoint, as it was before the segments were listed; -1
+    where the directory has none.
+    """
 
     partition: TopicIdPartition
     log_dir: Path
     segments: tuple[Segment, ...]
+    leader_epoch: int = UNKNOWN_EPOCH
 
     @property
     def closed_end(self) -> int | None:
@@ -75,9 +81,24 @@ class PartitionState:
     stopped: str | None = None
     failing: str | None = None
 
+    @property
+    def is_of_answered_epoch(self) -> bool:
+        """The broker's offsets are about the log that lies here.
+
+        A broker that was replaced and has not noticed may still be named as leader by metadata, while the offsets come
+        from its successor: below them, its own log may hold records that were never committed, and that it will drop.
+        Its checkpoint gets the successor's epoch only when the two logs agree (KIP-101), and a new leader's gets its
+        own before it answers.
+        """
+        if self.log is None or self.view is None or self.log.leader_epoch == UNKNOWN_EPOCH:
+            return True
+        return self.log.leader_epoch == self.view.leader_epoch
+
     def ready(self) -> tuple[ClosedSegment, ...]:
         """Closed segments that end at or below the last stable offset and reach past the ledger's end."""
         if self.log is None or self.view is None or not self.is_leader or not self.view.is_answered:
+            return ()
+        if not self.is_of_answered_epoch:
             return ()
         done = -1 if self.tiered_end is None else self.tiered_end
         stable = self.view.last_stable_offset

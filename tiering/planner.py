@@ -26,6 +26,7 @@ class Waiting(StrEnum):
     OPEN_TRANSACTION = "an open transaction holds the last stable offset"
     NOT_REPLICATED = "the segment is not yet replicated"
     NEWER_OWNER = "the ledger has a newer leader epoch"
+    OTHER_EPOCH = "the log directory is not of the leader epoch that the offsets are of"
     NOT_LOCAL = "offsets that come next are neither in the log directory nor deleted"
     STOPPED = "stopped until an operator looks at it"
     RETRY = "failed several times in a row and is tried again later"
@@ -197,6 +198,9 @@ def _blocked(state: PartitionState) -> WaitingReason | None:
     if view.leader_epoch < state.tiered_epoch:
         detail = f"epoch {state.tiered_epoch} committed, this broker leads in {view.leader_epoch}"
         return WaitingReason(kind=Waiting.NEWER_OWNER, detail=detail)
+    if state.log is not None and not state.is_of_answered_epoch:
+        detail = f"epoch {state.log.leader_epoch} here, {view.leader_epoch} in the leader's answer"
+        return WaitingReason(kind=Waiting.OTHER_EPOCH, detail=detail)
     return None
 
 

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from engine.clock import Clock
 from engine.errors import FloebergError, Invalid, Unavailable
+from engine.kafka_log.leader_epochs import UNKNOWN_EPOCH, LeaderEpochs
 from engine.kafka_log.log_directory import LogDirectoryScan, PartitionDirectory, scan_log_directories
 from engine.kafka_log.segment import Segment, list_segments
 from engine.topic_partition import TopicIdPartition
@@ -47,6 +48,14 @@ class _Seen(Generic[_Found]):
     found: _Found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """A partition's directory. Kafka replaces the checkpoint of epochs by a rename, which the folder's time shows."""
+
+    leader_epoch: int
+    segments: tuple[Segment, ...]
+
+
 class LogWatcher:
     """Watches all log directories of one broker.
 
@@ -59,7 +68,7 @@ class LogWatcher:
         self._clock = clock
         self._scanned: _Seen[LogDirectoryScan] | None = None
         self._scanned_at_ms = 0
-        self._segments: dict[Path, _Seen[tuple[Segment, ...]]] = {}
+        self._segments: dict[Path, _Seen[_Listed]] = {}
         self._identities: dict[Path, _Identity] = {}
         self._live: dict[Path, TopicIdPartition] = {}
 
@@ -70,14 +79,17 @@ class LogWatcher:
         failures = self._lost(scan)
         for directory in scan.live:
             try:
-                segments = self._list(directory)
+                listed = self._list(directory)
             except FloebergError as error:
                 # Deleted or moved since the scan, unless it is still there.
                 if directory.path.exists():
                     failures[directory.partition] = error
                 continue
             logs[directory.partition] = PartitionLog(
-                partition=directory.partition, log_dir=directory.path.parent, segments=segments
+                partition=directory.partition,
+                log_dir=directory.path.parent,
+                segments=listed.segments,
+                leader_epoch=listed.leader_epoch,
             )
         for gone in self._segments.keys() - {directory.path for directory in scan.live}:
             del self._segments[gone]
@@ -132,18 +144,21 @@ class LogWatcher:
                 failed[log_dir] = error
         return failed
 
-    def _list(self, directory: PartitionDirectory) -> tuple[Segment, ...]:
+    def _list(self, directory: PartitionDirectory) -> _Listed:
         modified_ns = (_modified_ns(directory.path),)
         seen = self._segments.get(directory.path)
         if seen is not None and seen.is_settled and seen.modified_ns == modified_ns:
             return seen.found
         try:
+            # In this order: segments that are listed later than an epoch was read are of that epoch, or a later one.
+            epochs = LeaderEpochs.read(directory.path).entries
             segments = list_segments(directory.path)
         except FloebergError as error:
             raise error.located(directory.partition.topic, directory.partition.partition) from error
         is_settled = all(map(self._is_settled, modified_ns))
-        self._segments[directory.path] = _Seen(modified_ns=modified_ns, is_settled=is_settled, found=segments)
-        return segments
+        listed = _Listed(leader_epoch=epochs[-1][0] if epochs else UNKNOWN_EPOCH, segments=segments)
+        self._segments[directory.path] = _Seen(modified_ns=modified_ns, is_settled=is_settled, found=listed)
+        return listed
 
     def _is_settled(self, modified_ns: int) -> bool:
         # Either way: where the clock has gone back, a folder's next change gets another time than the one it has.

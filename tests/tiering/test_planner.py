@@ -60,10 +60,13 @@ def state(
     tiered_epoch: int = -1,
     freshness_ms: int | None = None,
     untiered_since_ms: int | None = None,
+    log_epoch: int = 5,
 ) -> PartitionState:
     return PartitionState(
         partition=partition(number),
-        log=PartitionLog(partition=partition(number), log_dir=LOG_DIR, segments=segments(*bases)),
+        log=PartitionLog(
+            partition=partition(number), log_dir=LOG_DIR, segments=segments(*bases), leader_epoch=log_epoch
+        ),
         view=view(stable, high=high, log_start=log_start),
         is_leader=True,
         spooled=spooled,
@@ -144,6 +147,8 @@ def test_waiting_on_a_transaction_names_its_offset() -> None:
         (replace(state(0, 100), view=None), Waiting.UNKNOWN_TOPIC),
         (replace(state(0, 100), stopped="a bad CRC"), Waiting.STOPPED),
         (state(0, 100, tiered_end=50, tiered_epoch=6), Waiting.NEWER_OWNER),
+        (state(0, 100, log_epoch=4), Waiting.OTHER_EPOCH),
+        (state(0, 100, log_epoch=6), Waiting.OTHER_EPOCH),
     ],
 )
 def test_partition_that_may_not_be_tiered_says_why(case: PartitionState, waiting: Waiting) -> None:
@@ -299,3 +304,14 @@ def test_planned_ranges_follow_the_ledger_without_gap_or_overlap(
             assert item.range.end <= stable
         assert not item.range.is_empty
         position = item.range.end
+
+
+def test_segments_of_a_broker_that_was_replaced_and_does_not_know_it_are_neither_tiered_nor_held() -> None:
+    """Metadata still names it, the offsets are its successor's: what it has below them was perhaps never committed."""
+    replaced = state(0, 100, 200, log_epoch=4, freshness_ms=1, untiered_since_ms=0)
+    assert plan_ranges([replaced], LIMITS, now_ms=NOW_MS).ranges == ()
+    assert plan_spool([replaced], LIMITS).links == ()
+
+
+def test_log_without_a_checkpoint_of_epochs_is_tiered_by_the_brokers_word() -> None:
+    assert len(plan_ranges([state(0, 100, log_epoch=-1)], LIMITS, now_ms=NOW_MS).ranges) == 1

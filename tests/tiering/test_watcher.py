@@ -125,3 +125,19 @@ def test_quiet_look_at_300_partitions_fits_into_an_idle_cycle(make_log_dir: Call
         watcher.observe()
         looks_ms.append((time.perf_counter() - started) * 1000)
     assert min(looks_ms) < IDLE_CYCLE_SHARE_MS
+
+
+def test_newest_leader_epoch_of_a_log_is_seen_when_kafka_replaces_its_checkpoint(
+    make_log_dir: Callable[[str], Path],
+) -> None:
+    log_dir = make_log_dir("one")
+    directory = add_partition(log_dir, 0, 0, 10)
+    watcher = LogWatcher([log_dir], SystemClock())
+    settle()
+    assert watcher.observe().logs[partition(0)].leader_epoch == -1
+    for text, newest in (("0\n1\n0 0\n", 0), ("0\n2\n0 0\n7 10\n", 7)):
+        written = directory / "leader-epoch-checkpoint.tmp"
+        written.write_text(text)
+        written.rename(directory / "leader-epoch-checkpoint")
+        assert watcher.observe().logs[partition(0)].leader_epoch == newest
+        settle()
