@@ -256,13 +256,14 @@ class TieringLoop:
                 committed.records += item.append.digest.record_count
                 committed.value_bytes += item.value_bytes
                 committed.ranges.setdefault(item.planned.partition, []).append(item.planned.range)
-            _log.info(
-                "committed",
-                topic=topic.topic,
-                ranges=len(added),
-                records=sum(item.append.digest.record_count for item in added),
-                snapshot=result.table.snapshot_id,
-            )
+            if added:
+                _log.info(
+                    "committed",
+                    topic=topic.topic,
+                    ranges=len(added),
+                    records=sum(item.append.digest.record_count for item in added),
+                    snapshot=result.table.snapshot_id,
+                )
 
     def _settle(self, item: ReadyAppend, outcome: Outcome) -> None:
         planned = item.planned
