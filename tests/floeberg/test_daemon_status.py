@@ -1,0 +1,103 @@
+"""A whole daemon over a broker's folder: what its status and metrics say, and while its world is broken."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from engine.broker import Broker
+from engine.clock import SystemClock
+from floeberg.daemon import Daemon
+from floeberg.settings_file import load_settings
+from tests.tiering.broken_world import BrokenWorld, moved_away
+
+PATIENCE_SECONDS = 90.0
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+class Running:
+    """The daemon's two doors, and the folder it stands on."""
+
+    def __init__(self, world: BrokenWorld, log_door: str, table_door: str) -> None:
+        self.world = world
+        self.log_door = log_door
+        self.table_door = table_door
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = httpx.get(f"{self.table_door}/status", timeout=60).json()
+        return found
+
+    def ends(self) -> set[int | None]:
+        return {one["tiered_end"] for one in self.status()["partitions"]}
+
+    def scrape(self) -> str:
+        return httpx.get(f"{self.table_door}/metrics", timeout=60).text
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            assert time.monotonic() < deadline, self.status()
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    world = BrokenWorld(tmp_path / "world")
+
+    def broker(**_: object) -> Broker:
+        return world.broker.port
+
+    monkeypatch.setattr("floeberg.tiering_assembly.KafkaBroker", broker)
+    log_door, table_door = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    file = tmp_path / "floeberg.toml"
+    file.write_text(
+        f'data_dir = "{world.root / "data"}"\n[broker]\nbootstrap = "unused:1"\nlog_dirs = ["{world.broker.log_dir}"]\n'
+        f'[log_door]\nlisten = "{log_door}"\n[table_door]\nlisten = "{table_door}"\n'
+        '[tiering]\ncycle_interval_ms = 50\n[[topics]]\nname = "*"\nvalue = "string"\n'
+    )
+    with Daemon(load_settings(file), SystemClock(), in_process=True):
+        yield Running(world, f"http://{log_door}", f"http://{table_door}")
+
+
+def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_comes(running: Running) -> None:
+    world = running.world
+    world.produce(world.bad, world.good)
+    running.until(lambda: running.ends() == {10})
+    refused = httpx.get(f"{running.log_door}/v1/log/{world.bad.topic_id}/0/records?start=0&end=10", timeout=60)
+    assert refused.status_code == 401
+    assert httpx.get(f"{running.table_door}/v1/namespaces", timeout=60).status_code == 200
+    text = running.scrape()
+    for line in (
+        'floeberg_door_requests_total{door="log",request="records",status="401"} 1.0',
+        'floeberg_door_requests_total{door="tables",request="list_namespaces",status="200"} 1.0',
+        'floeberg_door_under_way{door="log",request="copies"} 0.0',
+        'floeberg_door_under_way_limit{door="log",request="reads"} 64.0',
+        "floeberg_healthy 1.0",
+    ):
+        assert line in text
+    bounds = {bound["name"]: bound for bound in running.status()["bounds"]}
+    assert {
+        "spool_max_bytes",
+        "warehouse_disk_bytes",
+        "log_disk_bytes",
+        "open_files",
+        "row_group_bytes",
+    } <= bounds.keys()
+    assert all(0 <= bound["used"] <= bound["limit"] for bound in bounds.values())
+    with moved_away(world.root / "data" / "warehouse"):
+        world.produce(world.bad, world.good)
+        running.until(lambda: not running.status()["healthy"])
+        assert 'floeberg_partition_problem{kind="unavailable",partition="0",topic="orders"} 1.0' in running.scrape()
+        assert "the warehouse does not have the table" in httpx.get(running.table_door, timeout=60).text
+    running.until(lambda: running.status()["healthy"])
+    assert running.ends() == {20}
