@@ -11,6 +11,7 @@ import fcntl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from engine.clock import Clock
 
@@ -45,8 +46,11 @@ class CommitTurns:
         self._last: dict[str, _LastTurn] = {}
 
     @contextlib.contextmanager
-    def turn(self, topic_id: str) -> Iterator[None]:
-        """Wait for a turn at a table, as long as as many others need who had one since the last; then hold it."""
+    def turn(self, topic_id: str) -> Iterator[bool]:
+        """Wait for a turn at a table, as long as as many others need who had one since the last; then hold it.
+
+        True while no other process that takes turns commits.
+        """
         last = self._last.get(topic_id)
         if last is not None and last.others:
             polite_ms = min(last.others * last.duration_ms, LONGEST_WAIT_MS)
@@ -54,11 +58,11 @@ class CommitTurns:
             if left_ms > 0:
                 self._clock.sleep(left_ms)
         with contextlib.ExitStack() as held:
+            is_alone = False
             # A folder that takes no lock takes no commit either, and the commit says why.
             with contextlib.suppress(OSError):
-                if self._lock_file is not None:
-                    self._take(held.enter_context(self._lock_file.open("ab")).fileno())
-            yield
+                is_alone = self._lock_file is not None and self._take_lock(self._lock_file, held)
+            yield is_alone
 
     def note_commit(self, topic_id: str, *, began_ms: int, sequence_number: int) -> None:
         """A commit landed that took from ``began_ms`` (monotonic) and has the table's ``sequence_number``."""
@@ -83,10 +87,17 @@ class CommitTurns:
         chance = int(self._clock.new_id()[:8], 16) % _CHANCE_STEPS
         return longest_ms // 2 + longest_ms * chance // (2 * _CHANCE_STEPS)
 
-    def _take(self, descriptor: int) -> None:
+    def _take_lock(self, path: Path, held: contextlib.ExitStack) -> bool:
+        """Whoever lets go of the lock finds the next one in the queue, and can't take it again before that one."""
+        with path.with_name(f"{path.name}-queue").open("ab") as queue:
+            lock = held.enter_context(path.open("ab"))
+            return self._take(queue) and self._take(lock)
+
+    def _take(self, file: IO[bytes]) -> bool:
         for _ in range(_LOCK_POLLS):
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
             except BlockingIOError:
                 self._clock.sleep(_LOCK_POLL_MS)
+        return False

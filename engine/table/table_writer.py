@@ -194,7 +194,10 @@ class TableWriter:
 
     def _change(self, table: TopicTable, change: Change) -> TopicTable:
         """Load, decide, commit; again after a conflict or an unanswered commit. None from ``change``: nothing to do."""
-        with self._turns.turn(table.topic_id):
+        with self._turns.turn(table.topic_id) as is_alone:
+            if is_alone:
+                # Nobody commits between this look and the commit; a local catalog is looked at for next to nothing.
+                self._tables.pop(table.topic_id, None)
             return self._change_in_turn(table, change)
 
     def _change_in_turn(self, table: TopicTable, change: Change) -> TopicTable:
