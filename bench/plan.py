@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import consumer_replay, daemon_memory, random_fetch, replay, tiering_stages, warehouse_size
+from bench import commit_rate, consumer_replay, daemon_memory, random_fetch, replay, tiering_stages, warehouse_size
 from bench.cpu import MIB
 from bench.measurement import Measurement, ratio
 from bench.native_stage import HISTORY_CONFIG, HISTORY_TOPIC, NativeStage
@@ -29,6 +29,7 @@ GROUPS = {
     "tiering": "the tiering job, and what is read from its table: replay, fetch, size",
     "stages": "tiering in process by stage",
     "native": "broker, plugin and daemon: consumers, memory",
+    "commits": "several writers to one table, on SQLite and on a REST catalog",
 }
 _PROGRAM_TIMEOUT_SECONDS = 1800.0
 _DROPPED_TIMEOUT_SECONDS = 300.0
@@ -38,23 +39,27 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is measured: orders in each topic, bytes of a segment, repetitions, random fetches."""
+    """How much is measured: orders in each topic, bytes of a segment, repetitions, random fetches, commits a table."""
 
     order_count: int
     segment_bytes: int
     repetitions: int
     fetches: int
+    commits: int = 120
 
 
 def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -> list[Measurement]:
     """Run the groups in ``only`` (all for None) with everything they make below ``folder``."""
     wanted = set(GROUPS if only is None else only)
     found: list[Measurement] = []
-    if wanted - {"native"}:
+    if wanted - {"native", "commits"}:
         found += _on_plain_broker(folder / "plain", scale, wanted, say)
     if "native" in wanted:
         say(GROUPS["native"])
         found += _on_native_stage(folder / "native", scale)
+    if "commits" in wanted:
+        say(GROUPS["commits"])
+        found += commit_rate.measure(folder / "commits", commits=scale.commits)
     return found
 
 

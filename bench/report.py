@@ -31,6 +31,9 @@ _NOTES = """
 - **Replay in process** rebuilds record batches from the warehouse, bound to one core, uncompressed. **By a
   consumer**: confluent-kafka with `max.partition.fetch.bytes` of 8 MiB reads the same records through the same
   broker, once from local segments and once from the table.
+- **Commits**: each writer is a process that commits small ranges of its own partition to one table, one after the
+  other without a pause, its files written beforehand. Every turn has a table of its own and about 120 commits; each
+  commit costs more than the one before, for the table's history grows and nothing expires it here.
 - **A cold fetch** has no footer, no index and no row group in any cache but the file index; its bytes are counted
   at the warehouse.
 """
