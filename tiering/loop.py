@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -213,6 +213,8 @@ class TieringLoop:
         if plan.ranges:
             observed = self._observer.again(observed, self._held_up())
             plan = self._planned(observed, {**observed.failures, **failures})
+            # Where somebody else did the work, other topics come up, whose tables were not asked for: next cycle.
+            plan = replace(plan, ranges=tuple(filter(self._has_table, plan.ranges)))
         failures = {**observed.failures, **failures}
         planned = {item.partition for item in plan.ranges}
         for state in observed.states:
@@ -225,6 +227,9 @@ class TieringLoop:
                 record.recover()
         self._records = {state.partition: self._record(state.partition) for state in observed.states}
         return observed, plan
+
+    def _has_table(self, item: PlannedRange) -> bool:
+        return self._observer.topic_of(item.partition).table is not None
 
     def _planned(self, observed: Observed, failures: Mapping[TopicIdPartition, FloebergError]) -> RangePlan:
         """The plan without the partitions whose tables can't be had now."""

@@ -84,3 +84,18 @@ def test_log_directory_whose_spool_can_not_be_made_has_no_claim(tmp_path: Path) 
     log_dir.mkdir()
     spool_root(log_dir).write_text("in the way")
     assert list(LogDirClaims([log_dir]).rivals()) == []
+
+
+def test_loop_whose_work_was_done_by_another_goes_on_with_a_topic_that_has_no_table_yet(world: TieringWorld) -> None:
+    (orders,), (refunds,) = world.broker.create_topic("orders"), world.broker.create_topic("refunds")
+    slow = world.loop(limits=_ONE_A_CYCLE)
+    slow.cycle()
+    world.broker.append_segment(orders, [b"1"] * 10)
+    assert world.loop(limits=_ONE_A_CYCLE).cycle().commits == 1
+    world.broker.append_segment(refunds, [b"2"] * 10)
+    # It plans orders by the table it knew, which was none, and finds the work done: refunds comes up, unprepared.
+    reports = [slow.cycle(), slow.cycle()]
+    assert [report.problems for report in reports] == [(), ()]
+    assert [report_of(report, refunds).problem for report in reports] == [None, None]
+    assert world.offsets(refunds) == list(range(10))
+    assert world.offsets(orders) == list(range(10))
