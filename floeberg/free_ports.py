@@ -8,8 +8,8 @@ import socket
 
 _LOWEST = 10_000
 _HIGHEST = 32_000
-"""Below the ports that Linux gives to outgoing connections (from 32768 on): while a server is down, any client of this
-machine might be given its port."""
+"""Below the ports that Linux gives to whoever asks for any (from 32768 on): while a server is down, another one of this
+machine, or a connection, might be given its port."""
 
 
 def free_ports(count: int) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import socket
 import subprocess
 import sys
 import threading
@@ -31,6 +30,7 @@ from engine.table.file_index import FileIndex
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TopicTable
 from engine.table.verifier import Verifier
+from floeberg.free_ports import free_ports
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.plugin_jar import broker_properties
 from serving.log.auxiliary_store import AuxiliaryStore
@@ -137,7 +137,7 @@ class NativeStage:
         self.doors: list[WatchedDoor] = []
         self.rewriter = WatchedRewriter()
         self._door = ExitStack()
-        self._port = _free_port()
+        (self._port,) = free_ports(1)
         self._stop = threading.Event()
         jar = folder / "floeberg-plugin.jar"
         subprocess.run([sys.executable, BUILD_JAR, "--jar", jar], check=True, timeout=120)
@@ -358,10 +358,3 @@ def eventually(holds: Callable[[], bool], describe: Callable[[], str], *, timeou
     while not holds():
         assert time.monotonic() < deadline, describe()
         time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
