@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 
@@ -25,7 +26,9 @@ class CommitSignal:
             self._count += 1
             waiting, self._waiting = self._waiting, set()
         for loop, event in waiting:
-            loop.call_soon_threadsafe(event.set)
+            # The server whose loop it was may have ended meanwhile: the others are to wake all the same.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(event.set)
 
     async def wait_past(self, seen: int, timeout_s: float) -> bool:
         """True as soon as the bell was rung after ``count`` was ``seen``; False after ``timeout_s`` seconds."""

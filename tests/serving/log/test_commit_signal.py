@@ -27,8 +27,27 @@ def test_ring_between_the_look_and_the_wait_ends_the_wait_at_once() -> None:
 def test_wait_without_a_ring_ends_with_false_and_leaves_nothing_behind() -> None:
     signal = CommitSignal()
     assert not asyncio.run(signal.wait_past(signal.count, 0.01))
-    signal.ring()  # would fail if it still knew the event loop that is closed now
+    assert not signal._waiting
 
 
 def test_time_that_is_up_already_is_no_wait() -> None:
     assert not asyncio.run(CommitSignal().wait_past(0, -1))
+
+
+def test_waiter_of_a_server_that_ended_keeps_nobody_else_from_waking() -> None:
+    signal = CommitSignal()
+    dead = [asyncio.new_event_loop() for _ in range(8)]
+    for loop in dead:
+        # Begun, and cut off in the middle: as when a server's loop ends without its requests.
+        waiting = loop.create_task(signal.wait_past(0, 60))
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        waiting._log_destroy_pending = False
+
+    async def wait() -> bool:
+        ringing = threading.Timer(0.1, signal.ring)
+        ringing.start()
+        return await signal.wait_past(0, 30)
+
+    assert asyncio.run(wait())
+    assert signal.count == 1
