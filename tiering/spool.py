@@ -12,6 +12,7 @@ Everything here can be rebuilt while Kafka has the segments: a spool that is los
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -62,13 +63,16 @@ class Spool:
         self._roots = {log_dir: spool_root(log_dir) for log_dir in log_dirs}
         self._held: dict[TopicIdPartition, dict[OffsetRange, SpooledSegment]] = {}
 
-    def read(self) -> tuple[FloebergError, ...]:
-        """Adopt what an earlier process left, and remove its half-made pieces. What can't be read is returned."""
+    def read(self, *, is_shared: bool = False) -> tuple[FloebergError, ...]:
+        """Adopt what an earlier process left, and remove its half-made pieces. What can't be read is returned.
+
+        ``is_shared``: another process works here by mistake. What looks half-made may be what it is just making.
+        """
         problems: list[FloebergError] = []
         self._held = {}
         for root in self._roots.values():
             try:
-                for found in _read_root(root):
+                for found in _read_root(root, is_shared=is_shared):
                     if isinstance(found, FloebergError):
                         problems.append(found)
                     else:
@@ -168,7 +172,7 @@ def _write_facts(path: Path, leader_epoch: int, aborted: tuple[AbortedTransactio
     temporary.rename(path)
 
 
-def _read_root(root: Path) -> Iterator[SpooledSegment | FloebergError]:
+def _read_root(root: Path, *, is_shared: bool) -> Iterator[SpooledSegment | FloebergError]:
     if not root.is_dir():
         return
     for folder in sorted(root.glob("*/*")):
@@ -180,10 +184,12 @@ def _read_root(root: Path) -> Iterator[SpooledSegment | FloebergError]:
         whole = {stem for stem in _stems(names, ".log") if f"{stem}.json" in names}
         for path in map(folder.joinpath, names):
             # A crash leaves facts without a link or half-written facts; a link without facts was never adopted.
-            if path.name.split(".")[0] not in whole or path.suffix == ".writing":
+            if not is_shared and (path.name.split(".")[0] not in whole or path.suffix == ".writing"):
                 path.unlink(missing_ok=True)
         for stem in sorted(whole):
-            yield _read_link(folder / f"{stem}.log", partition)
+            # Another process may let go of a link at any time.
+            with contextlib.suppress(FileNotFoundError):
+                yield _read_link(folder / f"{stem}.log", partition)
 
 
 def _stems(names: Iterable[str], suffix: str) -> set[str]:

@@ -94,8 +94,9 @@ class StateObserver:
 
         Raises Unavailable when the broker does not answer, Invalid when it is not the log directories' own.
         """
+        rivals = tuple(self._claims.rivals())
         if self._spool_problems is None:
-            self._spool_problems = self._spool.read()
+            self._spool_problems = self._spool.read(is_shared=bool(rivals))
         seen = self._watcher.observe()
         self._cluster_id = self._broker.cluster_id(seen.cluster_ids)
         logs = {who: log for who, log in seen.logs.items() if rule_of(who.topic, self._rules) is not None}
@@ -110,7 +111,7 @@ class StateObserver:
             logs=logs,
             views=leaders,
             node_ids=seen.node_ids,
-            problems=(*seen.problems, *self._spool_problems, *self._claims.rivals()),
+            problems=(*seen.problems, *self._spool_problems, *rivals),
             failures=failures,
             at_risk_bytes={},
         )

@@ -128,3 +128,24 @@ def test_missing_spool_is_an_empty_one(log_dir: Path) -> None:
     spool = Spool([log_dir])
     assert spool.read() == ()
     assert spool.partitions() == frozenset()
+
+
+def test_second_daemon_leaves_alone_what_the_first_is_just_making_and_has_let_go_of(
+    log_dir: Path, segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = hold(Spool([log_dir]), segment, log_dir)
+    assert held is not None
+    folder = held.path.parent
+    facts = folder / f"{100:020d}-{200:020d}.json"
+    facts.write_text("{}")
+    half = facts.with_suffix(".json.writing")
+    half.touch()
+    # Listed, and gone before it is read.
+    gone = folder / f"{200:020d}-{300:020d}.log"
+    names = [*(path.name for path in folder.iterdir()), gone.name, gone.with_suffix(".json").name]
+    monkeypatch.setattr(Path, "iterdir", lambda _folder: map(folder.joinpath, names))
+    second = Spool([log_dir])
+    assert second.read(is_shared=True) == ()
+    assert second.held(PARTITION) == (held,)
+    assert facts.exists()
+    assert half.exists()
