@@ -59,7 +59,7 @@ def test_two_daemons_beside_one_broker_double_nothing_and_the_operator_is_told(c
             found = (daemon.events("committed") for daemon in (node.daemon, another))
             return [sum(event["topic"] == topic for event in events) for events in found]
 
-        eventually(lambda: min(commits()) >= 2, lambda: f"commits of the two daemons: {commits()}")
+        eventually(lambda: min(commits()) >= 1, lambda: f"commits of the two daemons: {commits()}")
         eventually(
             lambda: any(f"(process {node.daemon.pid})" in problem for problem in another.status()["problems"]),
             lambda: f"the second daemon says {another.status()['problems']}",
