@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Snapshot
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
 from engine.table.ledger import ranges_from_json
-from engine.table.seal import Seal, seal_of, sealed_checksum, sealed_schema_id
+from engine.table.seal import Seal, seal_of, sealed_checksum, sealed_schema
 from engine.table.topic_table import RANGE_PREFIX
 
 SOMEBODY_ELSE = "somebody else changed the table"
@@ -70,7 +70,7 @@ class ForeignChange:
         if self.properties_changed:
             parts.append("Floeberg's own properties were edited")
         if self.schema_changed:
-            parts.append("its columns were changed")
+            parts.append("its columns or its partitioning were changed")
         return ", ".join(parts) or "it has no seal of Floeberg's"
 
 
@@ -80,7 +80,7 @@ def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
     seal = seal_of(properties)
     current_id = metadata.current_snapshot_id
     properties_changed = seal is not None and seal.checksum != sealed_checksum(properties)
-    schema_changed = sealed_schema_id(properties) != metadata.current_schema_id
+    schema_changed = sealed_schema(properties) != (metadata.current_schema_id, metadata.default_spec_id)
     uuid_changed = seal is not None and seal.table_uuid not in {None, str(metadata.table_uuid)}
     same_snapshot = seal is not None and seal.snapshot_id == current_id
     if same_snapshot and not (properties_changed or schema_changed or uuid_changed):

@@ -16,7 +16,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 
 from engine.errors import Invalid
 from engine.table.columns import TableLayout, iceberg_schema
-from engine.table.seal import sealed_schema_id
+from engine.table.seal import sealed_schema
 from engine.table.topic_table import COLUMNS_PROPERTY
 
 
@@ -28,8 +28,9 @@ def own_schema(metadata: TableMetadata) -> Schema:
             return Schema.model_validate_json(kept)
         except ValidationError as error:
             raise Invalid(f"the property {COLUMNS_PROPERTY} is no schema: {error}") from error
-    sealed = sealed_schema_id(metadata.properties)
-    return next((schema for schema in metadata.schemas if schema.schema_id == sealed), metadata.schema())
+    sealed = sealed_schema(metadata.properties)
+    known = (schema for schema in metadata.schemas if sealed is not None and schema.schema_id == sealed[0])
+    return next(known, metadata.schema())
 
 
 def columns_property(own: Schema, table: Schema) -> dict[str, str]:

@@ -86,5 +86,5 @@ def _add_columns(transaction: Transaction, table: Table, layout: TableLayout, wa
         raise Invalid(f"the table's columns can't become what the values need: {error}") from error
     after = transaction.table_metadata
     properties = columns_property(with_added(own, after.schema(), layout, wanted), after.schema())
-    transaction.set_properties({**properties, **schema_seal_property(after.current_schema_id)})
+    transaction.set_properties({**properties, **schema_seal_property(after.current_schema_id, after.default_spec_id)})
     return bool(transaction._updates)

@@ -2,7 +2,7 @@
 
 Two table properties. ``floeberg.seal`` names the table, the snapshot and a checksum of the properties that say what
 the table holds; it is written in the same commit as that snapshot. ``floeberg.seal_schema`` names the schema that
-Floeberg made last. Other daemons write them too: their commits break nothing.
+Floeberg made last, and the partitioning. Other daemons write them too: their commits break nothing.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def seal_property(
     return {SEAL_PROPERTY: seal.to_json()}
 
 
-def schema_seal_property(schema_id: int) -> dict[str, str]:
-    """Which schema is Floeberg's own, as a property to set."""
-    return {SCHEMA_SEAL_PROPERTY: str(schema_id)}
+def schema_seal_property(schema_id: int, spec_id: int) -> dict[str, str]:
+    """Which schema and partition spec are Floeberg's own, as a property to set."""
+    return {SCHEMA_SEAL_PROPERTY: f"{schema_id}/{spec_id}"}
 
 
 def seal_of(properties: Mapping[str, str]) -> Seal | None:
@@ -105,6 +105,7 @@ def seal_of(properties: Mapping[str, str]) -> Seal | None:
         return None
 
 
-def sealed_schema_id(properties: Mapping[str, str]) -> int | None:
-    text = properties.get(SCHEMA_SEAL_PROPERTY, "")
-    return int(text) if text.isdecimal() else None
+def sealed_schema(properties: Mapping[str, str]) -> tuple[int, int] | None:
+    """(schema id, partition spec id), or None where nobody has sealed them."""
+    schema_id, _, spec_id = properties.get(SCHEMA_SEAL_PROPERTY, "").partition("/")
+    return (int(schema_id), int(spec_id)) if schema_id.isdecimal() and spec_id.isdecimal() else None

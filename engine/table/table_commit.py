@@ -108,7 +108,7 @@ def stage_adoption(table: Table, change: ForeignChange, properties: dict[str, st
     ``properties`` what was found out of the files and the columns.
     """
     told = ", ".join(map(str, change.snapshots[-_SNAPSHOTS_TOLD:]))
-    schema = schema_seal_property(table.metadata.current_schema_id)
+    schema = schema_seal_property(table.metadata.current_schema_id, table.metadata.default_spec_id)
     return _stage(table, {ADOPTED_SUMMARY: told or "columns"}, [], {**properties, **schema})
 
 

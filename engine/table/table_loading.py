@@ -52,7 +52,7 @@ ICEBERG_PROPERTIES: Mapping[str, str] = {
     "write.parquet.page-size-bytes": str(16 << 20),
 }
 
-_FIRST_SCHEMA_ID = 0
+_FIRST_SCHEMA_ID = _FIRST_SPEC_ID = 0
 
 
 def new_table_properties(
@@ -69,7 +69,7 @@ def new_table_properties(
         CODEC_PROPERTY: codec_property(codec),
     }
     seal = seal_property(properties, table_uuid=None, snapshot_id=None)
-    return {**properties, **seal, **schema_seal_property(_FIRST_SCHEMA_ID)}
+    return {**properties, **seal, **schema_seal_property(_FIRST_SCHEMA_ID, _FIRST_SPEC_ID)}
 
 
 def codec_property(codec: CodecSpec) -> str:

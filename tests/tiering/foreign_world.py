@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from pyiceberg.table import Table
@@ -14,7 +15,7 @@ from engine.fsck_report import FsckReport
 from engine.kafka_log.segment_reader import read_segment
 from engine.log_reader import LogReader
 from engine.offset_range import OffsetRange
-from engine.records import Headers
+from engine.records import ByteSpans, Headers
 from engine.table.catalog import embedded_catalog_properties, open_catalog, warehouse_of
 from engine.table.file_index import FileIndex
 from engine.table.table_loading import TableLoader
@@ -29,6 +30,14 @@ from tiering.topic_rule import TopicRule
 
 SEGMENT_RECORDS = 200
 SEGMENTS = 3
+POOL_SEGMENTS = 40
+
+
+@lru_cache(maxsize=1)
+def _orders() -> ByteSpans:
+    """Values for all segments: making orders takes longer than tiering them."""
+    (block,) = sample_order_blocks(POOL_SEGMENTS * SEGMENT_RECORDS, seed=1)
+    return block.value
 
 
 class ForeignWorld:
@@ -43,7 +52,7 @@ class ForeignWorld:
         (schemas / f"{ORDER_SCHEMA_ID}.avsc").write_text(ORDER_SCHEMA)
         self.rule = TopicRule(pattern="*", value_format="avro", schema_source=SchemaFolder(schemas))
         self.partitions = self.world.broker.create_topic("orders", partitions=2)
-        self._seed = 0
+        self._appended = 0
         self.loop = self.world.loop(
             rules=(self.rule,), limits=TieringLimits(lag_interval_ms=0, config_interval_ms=0, reload_interval_ms=0)
         )
@@ -54,10 +63,11 @@ class ForeignWorld:
     def append_segments(self) -> None:
         """One more closed segment in each partition; every third record has headers."""
         for partition in self.partitions:
-            self._seed += 1
-            (block,) = sample_order_blocks(SEGMENT_RECORDS, seed=self._seed)
+            at = self._appended * SEGMENT_RECORDS % len(_orders())
+            self._appended += 1
+            values = _orders().select(slice(at, at + SEGMENT_RECORDS))
             headers = [[(b"trace", b"%d" % row), (b"trace", None)] if row % 3 == 0 else [] for row in range(200)]
-            self.world.broker.append(partition, block.value, headers=Headers.from_lists(headers))
+            self.world.broker.append(partition, values, headers=Headers.from_lists(headers))
             self.world.broker.roll(partition)
 
     def cycle(self) -> CycleReport:

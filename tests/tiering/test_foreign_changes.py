@@ -91,14 +91,14 @@ def double_some_rows(table: Table) -> None:
 
 
 def add_rows_that_kafka_never_had(table: Table) -> None:
-    rows = table.scan("kafka_partition == 1 and kafka_offset >= 590").to_arrow()
+    rows = table.scan("kafka_partition == 1 and kafka_offset >= 590 and kafka_offset < 600").to_arrow()
     at = rows.schema.get_field_index("kafka_offset")
     later = pa.array([offset + 100_000 for offset in rows["kafka_offset"].to_pylist()])
     table.append(rows.set_column(at, rows.schema.field(at), later))
 
 
 def add_rows_of_a_partition_that_is_none(table: Table) -> None:
-    rows = table.scan("kafka_partition == 1 and kafka_offset >= 590").to_arrow()
+    rows = table.scan("kafka_partition == 1 and kafka_offset >= 590 and kafka_offset < 600").to_arrow()
     at = rows.schema.get_field_index("kafka_partition")
     table.append(rows.set_column(at, rows.schema.field(at), pa.array([7] * len(rows), pa.int32())))
 
