@@ -43,6 +43,7 @@ class Arena:
         self._data_size = np.zeros(len(program.rows), np.int64)
         self._buffer = np.empty(0, np.uint8)
         self._counts = np.zeros(program.level_count, np.int64)
+        self._whole = np.zeros(program.level_count, np.int64)
         self._good = np.empty(0, np.bool_)
         self._longest_symbol = int(np.diff(program.pool_start).max(initial=1))
 
@@ -99,6 +100,7 @@ class Arena:
             program.pool_start,
             self._buffer,
             self._counts,
+            self._whole,
             self._capacity,
             lists,
             map_table,
@@ -117,7 +119,8 @@ class Arena:
         capacity, data_size = self._capacity.copy(), self._data_size.copy()
         capacity[1:] = np.maximum(capacity[1:], (self._counts[1:] * times).astype(np.int64) + length + 1)
         steps = np.flatnonzero(program.has_data)
-        entries = np.where(program.level[steps] == 0, stop, self._counts[program.level[steps]])
+        # The row that stopped may have taken entries whose offsets it did not come to write.
+        entries = np.where(program.level[steps] == 0, stop, self._whole[program.level[steps]])
         used = self._buffer.view(np.int32)[(self._rows[steps, op.VALUES] >> 2) + entries].astype(np.int64)
         need = (used * times).astype(np.int64) + length * self._longest_symbol + 2 * SLACK
         data_size[steps] = np.maximum(data_size[steps], need)

@@ -53,8 +53,8 @@ ROW_BYTES = 8 * ROW_WIDTH
 _DECODE_BLOCK = types.int64(
     read_only(types.uint8), strided(types.int64), strided(types.int32), read_only(types.uint8),
     read_only(types.int64), read_only(types.int64), read_only(types.int64), read_only(types.uint8),
-    read_only(types.int32), writable(types.uint8), writable(types.int64), read_only(types.int64),
-    writable(types.int64), writable(types.int32), types.boolean, writable(types.int64),
+    read_only(types.int32), writable(types.uint8), writable(types.int64), writable(types.int64),
+    read_only(types.int64), writable(types.int64), writable(types.int32), types.boolean, writable(types.int64),
 )  # fmt: skip
 
 
@@ -233,15 +233,16 @@ def decode_record(  # type: ignore[no-untyped-def]
 @njit(_DECODE_BLOCK, nogil=True, cache=True)
 def decode_block(  # type: ignore[no-untyped-def]
     data, start, length, state, program, skips, children, pool, pool_start,
-    arena, counts, capacity, lists, map_table, may_grow, issues,
+    arena, counts, saved, capacity, lists, map_table, may_grow, issues,
 ):  # fmt: skip
     """Decode the rows whose ``state`` is FRAMED, null the others; returns the row that found no room, or n.
 
     ``start`` int64[n] and ``length`` int32[n] lie within ``data`` (checked again); ``counts`` int64[levels] comes in
-    and goes out as the entries of each level; ``issues`` int64[n] gets each row's issue. Without ``may_grow`` a row
-    that finds no room is TOO_LARGE, and the others go on.
+    and goes out as the entries of each level, ``saved`` goes out as those of whole records: behind them nothing is
+    written when a row finds no room in the middle. ``issues`` int64[n] gets each row's issue. Without ``may_grow`` a
+    row that finds no room is TOO_LARGE, and the others go on.
     """
-    saved = counts.copy()
+    saved[:] = counts
     skip_stack = np.empty(2 * MAX_SKIP_DEPTH, np.int64)
     last = program.shape[0] // ROW_WIDTH - 1
     base, steps, memory = data.ctypes.data, program.ctypes.data, arena.ctypes.data

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
+from engine.formats.avro_arena import Arena
 from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
 from tests.engine.formats.avro_values import ORDER, framed, number, orders, text
@@ -90,6 +92,30 @@ class TestAvroCodec(ValueCodecConformance):
             decoded = codec.decode(ByteSpans.from_list(values))
             assert decoded.count_of(Verdict.EXACT) == count
             assert rebuilt(codec, decoded) == values
+
+
+@pytest.mark.kernels
+def test_room_is_reckoned_from_what_was_written_and_not_from_what_lay_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lay_out = Arena._lay_out
+
+    def in_used_memory(arena: Arena, capacity: NDArray[np.int64], data_size: NDArray[np.int64]) -> None:
+        before = arena._buffer
+        lay_out(arena, capacity, data_size)
+        if arena._buffer is not before:
+            arena._buffer[:] = 0x7F
+
+    monkeypatch.setattr(Arena, "_lay_out", in_used_memory)
+    codec = open_codec(CodecSpec(name="avro", schemas={2: json.dumps(SECOND)}), fields_for(SECOND))
+    assert (
+        codec.decode(ByteSpans.from_list([framed(SECOND, {"a": 1, "b": [], "n": {"x": 1}}, 2)])).count_of(Verdict.EXACT)
+        == 1
+    )
+    long = ByteSpans.from_list([framed(SECOND, {"a": 1, "b": ["y" * 6000], "n": {"x": 1}}, 2)])
+    decoded = codec.decode(long)
+    assert decoded.reasons == ()
+    assert decoded.columns.field("b").to_pylist() == [["y" * 6000]]
 
 
 def two_schemas() -> tuple[CodecSpec, list[bytes | None]]:
