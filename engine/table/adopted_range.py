@@ -51,9 +51,7 @@ def adopted_to_json(ranges: Iterable[AdoptedRange], location: str) -> str:
             {
                 "range": [adopted.range.start, adopted.range.end],
                 "digest": adopted.digest.to_text(),
-                "files": [
-                    [file.path.removeprefix(root), file.size_bytes, file.record_count] for file in adopted.files
-                ],
+                "files": [[file.path.removeprefix(root), file.size_bytes, file.record_count] for file in adopted.files],
             }
             for adopted in sorted(ranges, key=lambda adopted: adopted.range)
         ],

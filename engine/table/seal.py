@@ -83,9 +83,7 @@ def is_sealed(name: str) -> bool:
     return name in _SEALED_NAMES or name.startswith(_SEALED_PREFIXES)
 
 
-def seal_property(
-    properties: Mapping[str, str], *, table_uuid: str | None, snapshot_id: int | None
-) -> dict[str, str]:
+def seal_property(properties: Mapping[str, str], *, table_uuid: str | None, snapshot_id: int | None) -> dict[str, str]:
     """The seal of a table that has these ``properties`` and this newest snapshot, as a property to set."""
     seal = Seal(table_uuid=table_uuid, snapshot_id=snapshot_id, checksum=sealed_checksum(properties))
     return {SEAL_PROPERTY: seal.to_json()}

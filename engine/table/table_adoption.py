@@ -90,9 +90,7 @@ def prove_unbroken(table: Table, view: TopicTable, change: ForeignChange, gather
     return {**adopted, **columns_property(view.iceberg_schema, table.schema())}
 
 
-def broken(
-    view: TopicTable, change: ForeignChange, problem: str, *, difference: Difference | None = None
-) -> Corrupt:
+def broken(view: TopicTable, change: ForeignChange, problem: str, *, difference: Difference | None = None) -> Corrupt:
     """The error that stops a table's partitions."""
     return Corrupt(
         f"{SOMEBODY_ELSE}: {change}: {problem}",
@@ -203,9 +201,7 @@ def _sealed_files(view: TopicTable, change: ForeignChange, reader: ManifestReade
 def _listed(files: SnapshotFiles, partition: int) -> list[tuple[str, int, int]]:
     """What a snapshot says of one partition's files, each as often as it names it."""
     own = [(file.path, file.size_bytes, file.record_count) for file in files.own if file.partition == partition]
-    return sorted(
-        [*own, *((f.path, f.size_bytes, f.record_count) for f in files.foreign if f.partition == partition)]
-    )
+    return sorted([*own, *((f.path, f.size_bytes, f.record_count) for f in files.foreign if f.partition == partition)])
 
 
 def _deletions(files: SnapshotFiles) -> list[Difference]:

@@ -15,7 +15,7 @@ from tiering.planner import Waiting
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("foreign-spark")]
 
 TABLE = "kafka.orders"
-SMALL = """options => map('rewrite-all', 'true', 'target-file-size-bytes', '20000',
+SORTED = """sort_order => 'amount', options => map('rewrite-all', 'true', 'target-file-size-bytes', '20000',
     'max-file-size-bytes', '40000', 'min-file-size-bytes', '1000')"""
 
 
@@ -52,7 +52,7 @@ def problem_of(foreign: ForeignWorld) -> Corrupt:
         ),
         pytest.param(
             [
-                f"CALL system.rewrite_data_files(table => '{TABLE}', strategy => 'sort', sort_order => 'amount', {SMALL})",
+                f"CALL system.rewrite_data_files(table => '{TABLE}', strategy => 'sort', {SORTED})",
                 f"CALL system.rewrite_manifests('{TABLE}')",
                 f"CALL system.expire_snapshots(table => '{TABLE}', older_than => now(), retain_last => 1)",
             ],
