@@ -233,9 +233,15 @@ class TieringLoop:
 
     def _planned(self, observed: Observed, failures: Mapping[TopicIdPartition, FloebergError]) -> RangePlan:
         """The plan without the partitions whose tables can't be had now."""
-        plan = plan_ranges(observed.states, self._limits, now_ms=self._clock.monotonic_ms())
-        ranges = tuple(item for item in plan.ranges if item.partition not in failures)
-        return RangePlan(ranges=ranges, waiting=plan.waiting)
+        now_ms = self._clock.monotonic_ms()
+        # Planned apart: what can't be done must take no other's place under the limits.
+        sound = plan_ranges(
+            [state for state in observed.states if state.partition not in failures], self._limits, now_ms=now_ms
+        )
+        failing = plan_ranges(
+            [state for state in observed.states if state.partition in failures], self._limits, now_ms=now_ms
+        )
+        return RangePlan(ranges=sound.ranges, waiting={**failing.waiting, **sound.waiting})
 
     def _commit(self, ready: Sequence[ReadyAppend], committed: _Committed) -> None:
         by_topic: dict[str, list[ReadyAppend]] = {}

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyiceberg.schema import Schema
 
 from engine.fault_points import FaultPoint, armed
 from tests.tiering.tiering_world import TieringWorld, report_of
@@ -98,4 +99,17 @@ def test_loop_whose_work_was_done_by_another_goes_on_with_a_topic_that_has_no_ta
     assert [report.problems for report in reports] == [(), ()]
     assert [report_of(report, refunds).problem for report in reports] == [None, None]
     assert world.offsets(refunds) == list(range(10))
+    assert world.offsets(orders) == list(range(10))
+
+
+def test_topic_whose_table_can_not_be_opened_takes_no_other_topics_place(world: TieringWorld) -> None:
+    """``audit`` is planned first and can't be done; one range a cycle is all that is planned."""
+    (audit,), (orders,) = world.broker.create_topic("audit"), world.broker.create_topic("orders")
+    for who in (audit, orders):
+        world.broker.append_segment(who, [b"1"] * 10)
+    world.catalog.create_namespace("kafka")
+    world.catalog.create_table("kafka.audit", schema=Schema())
+    report = world.loop(limits=_ONE_A_CYCLE).cycle()
+    assert "is not a topic's" in str(report_of(report, audit).problem)
+    assert report_of(report, orders).problem is None
     assert world.offsets(orders) == list(range(10))
