@@ -25,7 +25,7 @@ def test_follower_without_a_disk_starts_from_tiered_storage_and_can_lead(cluster
         cluster.lose_disk(2)
         load.write(0, 3 * MIB)
         eventually(
-            lambda: first.segments(topic, 0)[0] > 0 and cluster.ledger(topic, 0).epoch == 1,
+            lambda: first.segments(topic, 0)[0] > 0 and cluster.ledger(topic, 0).epoch >= 1,
             lambda: cluster.describe(topic, 0),
         )
         second.broker.start()
@@ -37,7 +37,7 @@ def test_follower_without_a_disk_starts_from_tiered_storage_and_can_lead(cluster
         folders = [node.log_dir / f"{topic}-0" for node in (first, second)]
         of_leader, of_follower = (LeaderEpochs.read(folder).entries for folder in folders)
         assert of_follower == of_leader
-        assert [epoch for epoch, _ in of_follower] == [0, 1]
+        assert len(of_follower) > 1, "one epoch would be there without any auxiliary state"
 
         # It leads; the producer's sequences go on, and its daemon from the ledger.
         cluster.prefer(topic, 0, 2, 1, 3)

@@ -53,7 +53,6 @@ def test_leader_that_moves_by_election_stop_and_kill_loses_and_doubles_nothing(c
         cluster.await_in_sync(topic, 0, 2)
 
     leaders = {1: 1, 2: 2, 3: 1}
-    assert cluster.leader(topic, 0) == leaders[3]
     bases = {node_id: node.segments(topic, 0) for node_id, node in cluster.nodes.items()}
     assert len({tuple(found) for found in bases.values()}) == 3, f"replicas close their segments at the same: {bases}"
     in_the_middle = {
