@@ -76,11 +76,9 @@ def write_canonical(  # type: ignore[no-untyped-def]
     at = np.int64(0)
     state[1] = 0
     while row < offset.shape[0]:
-        first = np.int64(0)
-        end = np.int64(0)
+        first, end = np.int64(0), np.int64(0)
         if header_first.shape[0] > 0:
-            first = header_first[row]
-            end = header_first[row + 1]
+            first, end = header_first[row], header_first[row + 1]
         need = FIXED_RECORD_BYTES + _size(key_length[row]) + _size(value_length[row])
         for header in range(first, end):
             need += FIXED_HEADER_BYTES + _size(header_key_length[header]) + _size(header_value_length[header])
