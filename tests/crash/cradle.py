@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
@@ -35,6 +36,8 @@ def main(settings: Path) -> None:
         if pid == 0:
             try:
                 live(settings, line.strip())
+            except BaseException:  # noqa: BLE001 - the process ends here, and says why
+                traceback.print_exc()
             finally:
                 os._exit(1)
         print(f"born {pid}", flush=True)

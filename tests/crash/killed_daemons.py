@@ -16,6 +16,7 @@ import logging
 import os
 import shutil
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -62,6 +63,8 @@ def in_a_process(work: Callable[[], None]) -> int:
         try:
             work()
             status = 0
+        except BaseException:  # noqa: BLE001 - the process ends here, and says why
+            traceback.print_exc()
         finally:
             os._exit(status)
     return os.waitpid(pid, 0)[1]

@@ -126,15 +126,21 @@ class BrokersPart:
 
 
 def let_kafka_delete(root: Path) -> None:
-    """What retention may do while the daemon is down: the oldest closed segment that the spool holds goes."""
+    """What retention may do while the daemon is down: closed segments go, up to the first that the spool holds."""
     world = TieringWorld.reopen(root)
     for link in sorted(world.spool_dir.glob("orders/0.*/*.log")):
+        if not _has_facts(link):
+            continue
         partition = TopicIdPartition(topic="orders", topic_id=link.parent.name.partition(".")[2], partition=0)
-        oldest = min(world.broker.directory(partition).glob("*.log"))
-        if link.with_suffix(".json").exists() and link.name.startswith(oldest.stem):
+        while min(world.broker.directory(partition).glob("*.log")).stem <= link.name[:20]:
             world.broker.delete_oldest_segment(partition)
-            world.broker.save(root / SAVED)
-            return
+        world.broker.save(root / SAVED)
+        return
+
+
+def _has_facts(link: Path) -> bool:
+    facts = link.with_suffix(".json")
+    return facts.exists() and facts.read_text().endswith("}")
 
 
 def do_the_daemons_work(root: Path) -> None:

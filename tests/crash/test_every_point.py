@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +22,19 @@ from tests.tiering.tiering_world import TieringWorld
 ROOT = Path(__file__).resolve().parents[2]
 EVERY = ["every"] if os.environ.get("FLOEBERG_TEST_EVERY_CRASH") else []
 """Each of the three hundred kills, in place of one a point in each of the last two acts, which reach all of them."""
+PATIENCE_S = 3000 if EVERY else 900
+FIRST_ACT_TO_LAST = range(1 if EVERY else 2, ACTS + 1)
 
 
+@pytest.mark.timeout(2 * PATIENCE_S)
 def test_daemon_killed_at_any_point_leaves_a_successor_everything(tmp_path: Path) -> None:
-    acts = []
-    for act in range(1 if EVERY else 2, ACTS + 1):
-        folder = tmp_path / str(act)
-        folder.mkdir()
-        command = [sys.executable, "-m", "tests.crash.killed_daemons", str(folder), str(act), *EVERY]
-        acts.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
     reached: set[str] = set()
     runs: list[dict[str, Any]] = []
-    for act in acts:
-        output, _ = act.communicate(timeout=3000 if EVERY else 280)
-        assert act.returncode == 0
+    with ExitStack() as running:
+        acts = [running.enter_context(killed_daemons(tmp_path / str(act), act)) for act in FIRST_ACT_TO_LAST]
+        outputs = [act.communicate(timeout=PATIENCE_S) for act in acts]
+    for act, (output, errors) in zip(acts, outputs, strict=True):
+        assert act.returncode == 0, errors[-4000:]
         undisturbed, *killed = map(json.loads, output.splitlines())
         assert undisturbed["records"] > 0
         reached |= undisturbed["reached"].keys()
@@ -44,6 +45,19 @@ def test_daemon_killed_at_any_point_leaves_a_successor_everything(tmp_path: Path
     print(f"{len(runs)} kills survived, {sum(run['records'] for run in runs)} records audited")
     wrong = [run for run in runs if not run["killed"] or run["findings"] or run["short"] or run["spooled"]]
     assert not wrong
+
+
+@contextmanager
+def killed_daemons(folder: Path, act: int) -> Iterator[subprocess.Popen[str]]:
+    """Not left alone when the test ends early."""
+    folder.mkdir()
+    command = [sys.executable, "-m", "tests.crash.killed_daemons", str(folder), str(act), *EVERY]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_points_lie_around_effects_and_not_around_records(tmp_path: Path) -> None:

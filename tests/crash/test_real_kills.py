@@ -41,6 +41,7 @@ def stage(tmp_path: Path) -> Iterator[CrashStage]:
         yield stage
 
 
+@pytest.mark.timeout(900)
 def test_daemon_killed_at_every_point_on_its_way_and_at_random_loses_nothing(stage: CrashStage) -> None:
     stage.create("history", NATIVE)
     stage.create("orders", WATCHED)
