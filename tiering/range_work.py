@@ -18,6 +18,7 @@ from tiering.observation import PartitionLog
 from tiering.planner import PlannedRange
 from tiering.rewrite_task import NeedsSchemas, RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
 from tiering.rewriter import Rewriter, VerifyTask
+from tiering.spool import is_of_topic
 from tiering.tiered_topic import TieredTopic
 
 _SCHEMA_ROUNDS = 8
@@ -82,6 +83,9 @@ class RangeWork:
             except FloebergError as error:
                 done.failures.setdefault(planned.partition, error)
         rewritten = self._rewrite(tasks, topic_of, done)
+        for index in [index for index in rewritten if not _read_its_own_topic(ranges[index])]:
+            del rewritten[index]
+            done.failures.setdefault(ranges[index].partition, _created_again(ranges[index]))
         verifying_ms = self._clock.monotonic_ms()
         reach(FaultPoint.RANGES_WRITTEN)
         verified = self._verify(tasks, rewritten, done)
@@ -222,6 +226,21 @@ def _behind_the_first(tasks: Mapping[int, RewriteTask]) -> dict[int, RewriteTask
         for index, task in tasks.items()
         if task.table.settings is None and first.setdefault(task.partition.topic_id, index) != index
     }
+
+
+def _read_its_own_topic(planned: PlannedRange) -> bool:
+    """False where the path may have led to another topic of the same name by the time the segment was opened."""
+    return planned.spooled is not None or is_of_topic(planned.path, planned.partition.topic_id)
+
+
+def _created_again(planned: PlannedRange) -> Unavailable:
+    return Unavailable(
+        "the topic was deleted while its segment was read: what was read may be of another topic of the same name",
+        topic=planned.partition.topic,
+        partition=planned.partition.partition,
+        offset=planned.range.start,
+        file=str(planned.path),
+    )
 
 
 def _without_schemas(answers: Mapping[int, RewriteOutcome], tasks: Mapping[int, RewriteTask]) -> dict[int, RewriteTask]:

@@ -25,6 +25,7 @@ import structlog
 
 from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
+from engine.kafka_log.partition_metadata import read_topic_id
 from engine.kafka_log.transaction_index import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
@@ -105,7 +106,7 @@ class Spool:
         leader_epoch: int,
         aborted: tuple[AbortedTransaction, ...],
     ) -> SpooledSegment | None:
-        """Hold ``source``; None when Kafka has deleted it meanwhile.
+        """Hold ``source``; None when Kafka has deleted it meanwhile, or made another topic of the same name.
 
         Raises Unavailable with the next step when links can't be made (another file system, a full or read-only one).
         """
@@ -116,17 +117,22 @@ class Spool:
             folder.mkdir(parents=True, exist_ok=True)
             _write_facts(folder / f"{stem}.json", leader_epoch, aborted)
             reach(FaultPoint.SPOOL_FACTS_WRITTEN)
-            try:
-                os.link(source, path)
-            except FileExistsError:
+            temporary = path.with_name(path.name + ".writing")
+            temporary.unlink(missing_ok=True)
+            os.link(source, temporary)
+            if not is_of_topic(source, partition.topic_id):
+                temporary.unlink()
+                raise FileNotFoundError(source)
+            if path.exists():
                 # A link of an earlier attempt may be of a file that compaction has replaced since.
                 path.unlink()
                 reach(FaultPoint.SPOOL_STALE_LINK_REMOVED)
-                os.link(source, path)
+            temporary.rename(path)
             reach(FaultPoint.SPOOL_LINK_MADE)
             size_bytes = path.stat().st_size
         except FileNotFoundError:
-            (folder / f"{stem}.json").unlink(missing_ok=True)
+            if not path.exists():
+                (folder / f"{stem}.json").unlink(missing_ok=True)
             return None
         except OSError as error:
             raise _unavailable("a segment can't be held in the spool", path, error) from error
@@ -154,6 +160,17 @@ class Spool:
                 _log.warning("spool_unlink_failed", file=str(spooled.path), error=str(error))
                 continue
             self._held.get(spooled.partition, {}).pop(spooled.range, None)
+
+
+def is_of_topic(segment: Path, topic_id: str) -> bool:
+    """Whether a segment's path still leads into the directory of this incarnation of its topic.
+
+    Asked behind opening or linking it: a topic's id never comes back, so what was opened before is of this one, too.
+    """
+    try:
+        return read_topic_id(segment.parent) == topic_id
+    except FloebergError:
+        return False
 
 
 def _write_facts(path: Path, leader_epoch: int, aborted: tuple[AbortedTransaction, ...]) -> None:

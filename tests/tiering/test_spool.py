@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Corrupt, Unavailable
+from engine.kafka_log.partition_metadata import format_partition_metadata
 from engine.kafka_log.transaction_index import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
@@ -29,6 +30,7 @@ def log_dir(tmp_path: Path) -> Path:
 def segment(log_dir: Path) -> Path:
     path = log_dir / "orders.eu-12" / "00000000000000000007.log"
     path.parent.mkdir()
+    (path.parent / "partition.metadata").write_text(format_partition_metadata(PARTITION.topic_id))
     path.write_bytes(b"twelve bytes")
     return path
 

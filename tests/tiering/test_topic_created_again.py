@@ -1,0 +1,58 @@
+"""A topic that is deleted and created again within a cycle: the same paths lead to another topic's records."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+from engine.fault_points import FaultPoint, armed
+from engine.topic_partition import TopicIdPartition
+from tests.tiering.tiering_world import TieringWorld, report_of
+from tiering.rewrite_task import RewriteOutcome, RewriteTask
+from tiering.rewriter import InProcessRewriter
+
+
+def create_again(world: TieringWorld, old: TopicIdPartition, *, native: bool) -> TopicIdPartition:
+    world.broker.port.delete_topic(old.topic)
+    shutil.rmtree(world.broker.directory(old))
+    (new,) = world.broker.create_topic(old.topic, native=native)
+    world.broker.append_segment(new, [b"of the new topic"] * 4)
+    return new
+
+
+def test_segment_of_a_new_topic_is_never_held_or_stored_for_the_one_before_it(world: TieringWorld) -> None:
+    (old,) = world.broker.create_topic("orders")
+    world.broker.append_segment(old, [b"of the old topic"] * 10)
+    created: list[TopicIdPartition] = []
+
+    def meanwhile(point: FaultPoint) -> None:
+        if point is FaultPoint.SPOOL_FACTS_WRITTEN and not created:
+            created.append(create_again(world, old, native=False))
+
+    loop = world.loop()
+    with armed(meanwhile):
+        loop.cycle()
+    assert world.spooled_files() == []
+    assert not world.table(old).ledger
+    loop.cycle()
+    assert world.rows(created[0]) == [(offset, "of the new topic") for offset in range(4)]
+
+
+def test_segment_of_a_new_topic_is_never_read_for_the_one_before_it(world: TieringWorld) -> None:
+    (old,) = world.broker.create_topic("orders", native=True)
+    world.broker.append_segment(old, [b"of the old topic"] * 10)
+    created: list[TopicIdPartition] = []
+
+    class SlowRewriter(InProcessRewriter):
+        def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+            if not created:
+                created.append(create_again(world, old, native=True))
+            return super().rewrite(tasks)
+
+    loop = world.loop(rewriter=SlowRewriter())
+    report = loop.cycle()
+    assert report.commits == 0
+    assert "was deleted while its segment was read" in str(report_of(report, old).problem)
+    loop.cycle()
+    assert world.rows(created[0]) == [(offset, "of the new topic") for offset in range(4)]
+    assert not world.table(old).ledger
