@@ -7,8 +7,10 @@ INSTALLED := $(VENV)/.installed
 JAR := floeberg/jars/floeberg-plugin.jar
 KEEP ?=
 PARALLEL ?= 2
+SEEDS ?= 1000
+FROM ?= 0
 
-.PHONY: demo test lint bench jar wheel check-jdk clean format
+.PHONY: demo test simulate lint bench jar wheel check-jdk clean format
 
 demo: $(INSTALLED) $(JAR)
 	$(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -17,6 +19,9 @@ test: $(INSTALLED) $(JAR)
 	$(BIN)/pytest -n $(PARALLEL) -m 'not broker and not spark and not catalog'
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked $(BIN)/pytest -n $(PARALLEL) -m kernels
 	$(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m 'broker or spark or catalog'
+
+simulate: $(INSTALLED)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

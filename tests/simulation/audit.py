@@ -113,6 +113,12 @@ class Auditor:
             )
             ranges.append((start, end, dice.randrange(start, end)))
         stored = {row.offset: row for file in found[2] for row in file.rows or ()}
+        # What somebody took away may be refused, or served as it was from an older snapshot; never left out.
+        stored |= {
+            offset: row
+            for offset, row in partition.committed().items()
+            if self._wounds(partition).get(offset) and offset not in stored
+        }
         for start, end, begin in ranges:
             self._serve(partition, door, stored, OffsetRange(start=start, end=end), begin, dice)
 
@@ -127,7 +133,6 @@ class Auditor:
     ) -> None:
         segment = RemoteSegment(topic_id=partition.who.topic_id, partition=partition.who.partition, range=offsets)
         may_fail = any(offset in offsets for offset in self._wounds(partition))
-        must_fail = any(begin <= offset < offsets.end and held for offset, held in self._wounds(partition).items())
         got: list[Row] = []
         at = begin
         try:
@@ -145,8 +150,6 @@ class Auditor:
             if not (may_fail and isinstance(error, Corrupt)):
                 self.found("door", partition, f"{offsets} from {begin} can't be read: {error}")
             return
-        if must_fail:
-            self.found("door", partition, f"{offsets} from {begin} was served, though rows were taken away")
         self.audited["door records"] += len(got)
         expected = [row for offset, row in sorted(stored.items()) if begin <= offset < offsets.end]
         for index in range(max(len(got), len(expected))):

@@ -76,10 +76,24 @@ class Profile:
     step_count: int
 
 
-def draw_profile(dice: random.Random) -> Profile:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Focus:
+    """What runs are made of where one kind of bug is looked for: steps that come more often, and kinds of topics."""
+
+    steps: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+EVERYTHING = Focus()
+_FOCUSED_WEIGHT = 4
+
+
+def draw_profile(dice: random.Random, focus: Focus = EVERYTHING) -> Profile:
     nodes = dice.choice((1, 1, 2, 2, 3))
-    topics = tuple(_draw_topic(dice, nodes) for _ in range(dice.choice((1, 1, 2))))
+    kinds = focus.topics or ("watch", "watch", "native", "native", "compact")
+    topics = tuple(_draw_topic(dice, nodes, dice.choice(kinds)) for _ in range(dice.choice((1, 1, 2))))
     allowed = {kind for kind in WEIGHTS if kind in ALWAYS or dice.random() < (0.25 if kind in RARE else 0.6)}
+    allowed.update(focus.steps)
     return Profile(
         roll_bytes=tuple(dice.choice((300, 700, 1500, 4000)) for _ in range(nodes)),
         topics=topics,
@@ -93,8 +107,7 @@ def draw_profile(dice: random.Random) -> Profile:
     )
 
 
-def _draw_topic(dice: random.Random, nodes: int) -> TopicPlan:
-    kind = dice.choice(("watch", "watch", "native", "native", "compact"))
+def _draw_topic(dice: random.Random, nodes: int, kind: str) -> TopicPlan:
     return TopicPlan(
         native=kind == "native",
         compact=kind == "compact",
@@ -103,18 +116,21 @@ def _draw_topic(dice: random.Random, nodes: int) -> TopicPlan:
     )
 
 
-def draw_steps(dice: random.Random, profile: Profile) -> tuple[Step, ...]:
-    return _draw(dice, profile, profile.step_count, depth=0)
+def draw_steps(dice: random.Random, profile: Profile, focus: Focus = EVERYTHING) -> tuple[Step, ...]:
+    weights = {
+        kind: WEIGHTS[kind] * (_FOCUSED_WEIGHT if kind in focus.steps else 1) for kind in sorted(profile.allowed)
+    }
+    return _draw(dice, weights, profile.step_count, depth=0)
 
 
-def _draw(dice: random.Random, profile: Profile, count: int, *, depth: int) -> tuple[Step, ...]:
-    kinds = sorted(kind for kind in profile.allowed if depth < _MOST_DEPTH or kind != "pause")
-    drawn = dice.choices(kinds, [WEIGHTS[kind] for kind in kinds], k=count)
+def _draw(dice: random.Random, weights: dict[str, int], count: int, *, depth: int) -> tuple[Step, ...]:
+    kinds = [kind for kind in weights if depth < _MOST_DEPTH or kind != "pause"]
+    drawn = dice.choices(kinds, [weights[kind] for kind in kinds], k=count)
     return tuple(
         Step(
             kind=kind,
             seed=dice.getrandbits(32),
-            inner=_draw(dice, profile, dice.randint(1, 6), depth=depth + 1) if kind == "pause" else (),
+            inner=_draw(dice, weights, dice.randint(1, 6), depth=depth + 1) if kind == "pause" else (),
         )
         for kind in drawn
     )

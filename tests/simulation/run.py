@@ -20,7 +20,7 @@ from pyiceberg.manifest import clear_manifest_cache
 
 from tests.simulation import audit_steps, daemon_steps, ending, kafka_steps
 from tests.simulation.object_store import mounted
-from tests.simulation.profile import Profile, draw_profile, draw_steps
+from tests.simulation.profile import EVERYTHING, Focus, Profile, draw_profile, draw_steps
 from tests.simulation.trace import Step
 from tests.simulation.world import World
 
@@ -85,16 +85,16 @@ class Outcome:
         return frozenset(finding.partition(":")[0] for finding in self.findings)
 
 
-def drawn(seed: int) -> tuple[Profile, tuple[Step, ...]]:
+def drawn(seed: int, focus: Focus = EVERYTHING) -> tuple[Profile, tuple[Step, ...]]:
     """What a seed stands for."""
     dice = random.Random(seed)
-    profile = draw_profile(dice)
-    return profile, draw_steps(dice, profile)
+    profile = draw_profile(dice, focus)
+    return profile, draw_steps(dice, profile, focus)
 
 
-def run(seed: int, steps: tuple[Step, ...] | None = None) -> Outcome:
+def run(seed: int, steps: tuple[Step, ...] | None = None, *, focus: Focus = EVERYTHING) -> Outcome:
     """Play a seed's steps, or ``steps`` in the seed's world, and look at everything."""
-    profile, all_steps = drawn(seed)
+    profile, all_steps = drawn(seed, focus)
     chosen = all_steps if steps is None else steps
     root = Path(tempfile.mkdtemp(prefix="floeberg-sim-", dir=MEMORY if MEMORY.is_dir() else None))
     began = time.perf_counter()
