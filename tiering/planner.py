@@ -227,7 +227,10 @@ class _Walk:
             return self._state.tiered_end
         # The first commit of a partition begins where the topic's history does: nothing was promised before it.
         starts = [source.range.start for source in self._sources if source.spooled is not None]
-        return min(starts) if starts else max(self._log_start, self._local_start())
+        if self._state.log is not None or not starts:
+            # Earlier segments may have no link: the spool was full, or somebody deleted it just now.
+            starts.append(max(self._log_start, self._local_start()))
+        return min(starts)
 
     def _local_start(self) -> int:
         log = self._state.log

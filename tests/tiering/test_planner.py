@@ -186,6 +186,15 @@ def test_link_is_read_rather_than_the_name_kafka_may_remove() -> None:
     assert only(plan(state(0, 100, spooled=(link(0, 100),)))).path == Path("/spool/0-100.log")
 
 
+def test_first_commit_begins_where_the_log_does_though_only_a_later_segment_is_held() -> None:
+    assert ranges(plan(state(0, 100, 200, spooled=(link(100, 200),)))) == [(0, 100), (100, 200)]
+
+
+def test_first_commit_begins_with_what_is_held_where_kafka_has_deleted_it() -> None:
+    planned = plan(state(100, 200, log_start=100, spooled=(link(0, 100),)))
+    assert ranges(planned) == [(0, 100), (100, 200)]
+
+
 def test_hole_between_spool_and_log_start_is_skipped_and_said() -> None:
     planned = plan(state(300, 400, tiered_end=100, log_start=300, spooled=(link(100, 200),)))
     assert ranges(planned) == [(100, 200), (300, 400)]
