@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.mutations import MUTATIONS, Mutation
 from tests.simulation.run import Outcome, run
 
-MOST_SEEDS = 60
+MOST_SEEDS = 150
 """Runs in which a bug must show, of the kind in which it does soonest; most show in the first ten."""
 
 
