@@ -15,7 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.table.thrift_compact import BINARY, I32, I64, LIST, ThriftStruct, ThriftTape, binary, listed, struct, zigzag
+from engine.table.thrift_compact import (
+    BINARY,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    ThriftStruct,
+    ThriftTape,
+    binary,
+    listed,
+    struct,
+    zigzag,
+)
 
 MAGIC = b"PAR1"
 TRAILER_BYTES = 8
@@ -48,9 +60,14 @@ class LeafColumn:
     """One Parquet column: its path, whether it lies in a list or map, and the top-level column it belongs to."""
 
     path: tuple[str, ...]
-    repeated: bool
     definition_level: int
     """The level of a value that is there: 0 for a required column."""
+    repetition_level: int
+    """How many lists and maps it lies in."""
+
+    @property
+    def repeated(self) -> bool:
+        return self.repetition_level > 0
 
     @property
     def top(self) -> str:
@@ -253,19 +270,19 @@ def _leaf_columns(
         if not open_groups:
             tops.append((element[4].decode(), 0))
             remaining -= 1
-        parent = open_groups[-1] if open_groups else _OpenGroup(path=(), repeated=False, level=0, left=1)
+        parent = open_groups[-1] if open_groups else _OpenGroup(path=(), repetition=0, level=0, left=1)
         parent.left -= 1
         repetition = int(element.get(3, 0))
         path = (*parent.path, element[4].decode())
-        repeated = parent.repeated or repetition == _REPEATED
+        repeated = parent.repetition + (repetition == _REPEATED)
         level = parent.level + (repetition != 0)
         children = int(element.get(5, 0))
         name, count = tops[-1]
         tops[-1] = (name, count + 1)
         if children > 0:
-            open_groups.append(_OpenGroup(path=path, repeated=repeated, level=level, left=children))
+            open_groups.append(_OpenGroup(path=path, repetition=repeated, level=level, left=children))
         else:
-            leaves.append(LeafColumn(path=path, repeated=repeated, definition_level=level))
+            leaves.append(LeafColumn(path=path, definition_level=level, repetition_level=repeated))
         while open_groups and open_groups[-1].left == 0:
             open_groups.pop()
     if remaining != 0 or open_groups:
@@ -278,7 +295,7 @@ class _OpenGroup:
     """A schema group whose children are still being read: the one mutable value of this walk."""
 
     path: tuple[str, ...]
-    repeated: bool
+    repetition: int
     level: int
     left: int
 
@@ -351,14 +368,32 @@ def _int_bounds(physical_type: int, statistics: ThriftStruct) -> tuple[int, int]
     return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
 
 
-def encode_footer(*, schema: list[bytes], row_count: int, row_groups: list[bytes]) -> bytes:
-    """A footer with its length and magic, for a file made of other files' pages."""
-    encoded = struct(
-        (
-            (1, I32, zigzag(2)),
-            (2, LIST, listed(12, schema)),
-            (3, I64, zigzag(row_count)),
-            (4, LIST, listed(12, row_groups)),
-        )
-    )
+def encode_footer(
+    *,
+    schema: list[bytes],
+    row_count: int,
+    row_groups: list[bytes],
+    key_values: Mapping[str, str] | None = None,
+    created_by: bytes | None = None,
+    column_orders: int = 0,
+) -> bytes:
+    """A footer with its length and magic; ``column_orders``: how many columns have statistics in their type's order."""
+    fields = [
+        (1, I32, zigzag(2)),
+        (2, LIST, listed(STRUCT, schema)),
+        (3, I64, zigzag(row_count)),
+        (4, LIST, listed(STRUCT, row_groups)),
+    ]
+    if key_values:
+        pairs = [
+            struct(((1, BINARY, binary(key.encode())), (2, BINARY, binary(value.encode()))))
+            for key, value in key_values.items()
+        ]
+        fields.append((5, LIST, listed(STRUCT, pairs)))
+    if created_by is not None:
+        fields.append((6, BINARY, binary(created_by)))
+    if column_orders:
+        type_defined = struct(((1, STRUCT, struct(())),))
+        fields.append((7, LIST, listed(STRUCT, [type_defined] * column_orders)))
+    encoded = struct(fields)
     return encoded + len(encoded).to_bytes(4, "little") + MAGIC

@@ -69,9 +69,13 @@ class ParquetSettings:
         """Whether every leaf of a schema has its encoding chosen; a table that grew a column has one without."""
         return all(path in self.encodings for path, _ in leaves(schema))
 
+    def encoding_of(self, path: str, kind: pa.DataType) -> str:
+        """How a leaf is encoded; one that no sample was seen of, in the way that is never bad."""
+        return self.encodings.get(path) or _without_sample(kind)
+
     def writer_options(self, schema: pa.Schema) -> dict[str, Any]:
         """The keyword arguments for ``pyarrow.parquet.ParquetWriter``."""
-        encodings = {path: self.encodings.get(path, _without_sample(leaf.type)) for path, leaf in leaves(schema)}
+        encodings = {path: self.encoding_of(path, leaf.type) for path, leaf in leaves(schema)}
         return {
             "compression": _COMPRESSION,
             "compression_level": _COMPRESSION_LEVEL,

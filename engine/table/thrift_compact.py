@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.errors import Corrupt
 from engine.table import thrift_kernels as kernels
-from engine.table.thrift_kernels import BINARY, BYTE, DOUBLE, I16, I32, I64, LIST, SET, STRUCT
+from engine.table.thrift_kernels import BINARY, BYTE, DOUBLE, FALSE, I16, I32, I64, LIST, SET, STRUCT, TRUE
 
 ThriftValue: TypeAlias = Any
 """int, bool, bytes, a list of values, or a struct as ``{field id: value}``; a double stays its 8 bytes."""
@@ -161,13 +161,18 @@ class _Unpacker:
         if kind == DOUBLE:
             end = self.end[at] - self.low
             return self.data[end - 8 : end]
-        if kind in (kernels.TRUE, kernels.FALSE):
+        if kind in (TRUE, FALSE):
             return bool(self.value[at])
         return self.value[at]
 
 
+_SMALL = tuple(bytes([value]) for value in range(0x80))
+
+
 def varint(value: int) -> bytes:
     """Unsigned LEB128."""
+    if value < 0x80:
+        return _SMALL[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -182,12 +187,14 @@ def zigzag(value: int) -> bytes:
 
 
 def binary(value: bytes) -> bytes:
-    return varint(len(value)) + value
+    size = len(value)
+    return (_SMALL[size] if size < 0x80 else varint(size)) + value
 
 
-def listed(item_kind: int, items: Sequence[bytes]) -> bytes:
-    """A list of values that are encoded already."""
-    count = len(items)
+def listed(item_kind: int, items: Sequence[bytes], *, count: int | None = None) -> bytes:
+    """A list of values that are encoded already; ``count`` of them where ``items`` are not one each."""
+    if count is None:
+        count = len(items)
     head = bytes([count << 4 | item_kind]) if count < 15 else bytes([0xF0 | item_kind]) + varint(count)
     return head + b"".join(items)
 
@@ -211,11 +218,13 @@ def struct(fields: Iterable[tuple[int, int, bytes]], *, after: int = 0) -> bytes
 __all__ = [
     "BINARY",
     "BYTE",
+    "FALSE",
     "I16",
     "I32",
     "I64",
     "LIST",
     "STRUCT",
+    "TRUE",
     "ThriftStruct",
     "ThriftTape",
     "binary",

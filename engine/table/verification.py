@@ -17,6 +17,7 @@ from engine.errors import Corrupt, FloebergError
 from engine.formats.value_codec import ValueCodec, open_codec
 from engine.offset_range import OffsetRange
 from engine.records import Records
+from engine.table.columns import FIELD_ID_KEY, field_id
 from engine.table.data_file import FileFooter
 from engine.table.page_reader import read_rows, whole_group
 from engine.table.ranged_file import RangedFile, ReadCount, row_group_cache
@@ -135,26 +136,36 @@ class _RowEvidence:
 
 
 def _check_columns(found: pa.Schema, facts: TableFacts, path: str) -> None:
-    """A file has columns of its table: those of its time, some of which may have grown fields since."""
-    expected = {field.name: field.type for field in facts.schema}
+    """A file has columns of its table: those of its time, some of which may have grown fields since.
+
+    Under the table's field ids at every level: SQL engines know columns by nothing else.
+    """
+    expected = {field.name: field for field in facts.schema}
     for field in found:
-        if field.name not in expected or not _is_part_of(field.type, expected[field.name]):
-            raise Corrupt(f"a data file has a column {field.name} of type {field.type}", topic=facts.topic, file=path)
+        if field.name not in expected or not _is_part_of(field, expected[field.name]):
+            raise Corrupt(
+                f"a data file has a column {field.name} of type {field.type}, or under other field ids",
+                topic=facts.topic,
+                file=path,
+            )
     required = {field.name for field in facts.layout.metadata_fields() if not field.nullable}
     missing = required - set(found.names)
     if missing or len(set(found.names)) < len(found.names):
         raise Corrupt(f"a data file lacks the columns {sorted(missing)}", topic=facts.topic, file=path)
 
 
-def _is_part_of(found: pa.DataType, expected: pa.DataType) -> bool:
-    if pa.types.is_struct(found) and pa.types.is_struct(expected):
-        known = {child.name: child.type for child in expected}
-        return all(child.name in known and _is_part_of(child.type, known[child.name]) for child in found)
-    if pa.types.is_list(found) and pa.types.is_list(expected):
-        return _is_part_of(found.value_type, expected.value_type)
-    if pa.types.is_map(found) and pa.types.is_map(expected):
-        return found.key_type == expected.key_type and _is_part_of(found.item_type, expected.item_type)
-    return bool(found == expected)
+def _is_part_of(found: pa.Field, expected: pa.Field) -> bool:
+    kind, wanted = found.type, expected.type
+    if (found.metadata or {}).get(FIELD_ID_KEY) != str(field_id(expected)).encode():
+        return False
+    if pa.types.is_struct(kind) and pa.types.is_struct(wanted):
+        known = {child.name: child for child in wanted}
+        return all(child.name in known and _is_part_of(child, known[child.name]) for child in kind)
+    if pa.types.is_list(kind) and pa.types.is_list(wanted):
+        return _is_part_of(kind.value_field, wanted.value_field)
+    if pa.types.is_map(kind) and pa.types.is_map(wanted):
+        return _is_part_of(kind.key_field, wanted.key_field) and _is_part_of(kind.item_field, wanted.item_field)
+    return bool(kind == wanted)
 
 
 def _checksum(warehouse: Warehouse, path: str) -> tuple[int, int]:

@@ -16,6 +16,7 @@ import pytest
 from engine.digest import digest_of
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
+from engine.table.columns import FIELD_ID_KEY
 from engine.table.data_file import FileDescription
 from engine.table.topic_table import TableFacts, TopicTable
 from engine.table.verification import Verification, verify_file
@@ -144,6 +145,14 @@ def test_file_of_another_range_under_this_name_is_seen(written: FileDescription,
     local(written).write_bytes(local(other).read_bytes())
     refusal(written, facts)
     assert "[700, 710)" in refusal(replace(written, size_bytes=other.size_bytes, checksum=other.checksum), facts)
+
+
+def test_columns_under_other_field_ids_are_seen(facts: TableFacts) -> None:
+    """A reader by offset would not notice; every SQL engine would take one column for another."""
+    fields = [field.with_metadata({FIELD_ID_KEY: b"%d" % (100 + at)}) for at, field in enumerate(facts.schema)]
+    elsewhere = replace(facts, schema=pa.schema(fields))
+    written = write_file(elsewhere, records_of([b"value"], start=100), covered=COVERED)
+    assert "under other field ids" in refusal(written, facts)
 
 
 def test_digest_of_other_records_than_the_logs_is_seen(written: FileDescription, facts: TableFacts) -> None:

@@ -1,0 +1,247 @@
+"""A column chunk as bytes and as the footer describes it: page headers, checksums, statistics, page index.
+
+Source: the Parquet format's parquet.thrift; docs/parquet_files.md says which of its fields are written.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from zstandard import ZstdCompressor
+
+from engine.table import page_header_kernels as headers
+from engine.table.parquet_bounds import Extremes, PageBounds
+from engine.table.parquet_levels import EncodedLevels
+from engine.table.parquet_settings import PAGE_ROWS
+from engine.table.parquet_values import EncodedValues, Leaf
+from engine.table.thrift_compact import (
+    BINARY,
+    FALSE,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    TRUE,
+    binary,
+    listed,
+    struct,
+    zigzag,
+)
+
+_LEVEL = 1
+_STORING_LEVEL = -5
+_WORTH = 0.98
+"""Pages are compressed where the first one of the column shrinks at least to this share of its size. The others, bits
+of dictionary indexes for the most part, go through zstd's fastest level, which stores what it finds nothing in."""
+
+_REPEATED_BYTES = 64
+"""A page so small is compared with the one before it: pages of nulls, or of one value, are all the same."""
+
+_PLAIN, _RLE, _ZSTD = 0, 3, 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkStatistics:
+    """What a manifest needs to know of a column chunk.
+
+    ``extremes``: least and greatest as ``bounds_of`` takes them; None without values, or where they are all NaN, or too
+    long to be written.
+    """
+
+    size_bytes: int
+    value_count: int
+    null_count: int
+    nan_count: int
+    extremes: Extremes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenChunk:
+    """A column chunk whose pages are in the file.
+
+    ``metadata``, ``offset_index`` and ``column_index`` are encoded structs of the footer; the last is None where a
+    page's bounds are not known. Sizes count the page headers.
+    """
+
+    metadata: bytes
+    offset_index: bytes
+    column_index: bytes | None
+    uncompressed_bytes: int
+    statistics: ChunkStatistics
+
+
+class PageCompressor:
+    """zstd with one context for all pages, and no more of it than pays."""
+
+    def __init__(self) -> None:
+        self._zstd = ZstdCompressor(level=_LEVEL)
+        self._storing = ZstdCompressor(level=_STORING_LEVEL)
+
+    def dictionary(self, page: memoryview) -> bytes:
+        return self._zstd.compress(page)
+
+    def pages(self, data: NDArray[np.uint8], page_at: NDArray[np.int64]) -> list[bytes]:
+        view = data.data
+        found: list[bytes] = []
+        compressor = self._zstd
+        before = view[:0]
+        for start, end in pairwise(page_at.tolist()):
+            page = view[start:end]
+            if found and end - start <= _REPEATED_BYTES and page == before:
+                found.append(found[-1])
+                continue
+            compressed = compressor.compress(page)
+            if not found and len(compressed) > _WORTH * (end - start):
+                compressor = self._storing
+            found.append(compressed)
+            before = page
+        return found
+
+
+def write_chunk(
+    leaf: Leaf, levels: EncodedLevels, values: EncodedValues, compressor: PageCompressor, position: int
+) -> tuple[WrittenChunk, bytes]:
+    """The chunk that begins at byte ``position`` of the file, and its bytes."""
+    entry_counts = levels.entry_at[1:] - levels.entry_at[:-1]
+    bodies = compressor.pages(values.data, values.page_at)
+    first = int(values.dictionary is not None)
+    if values.dictionary is not None:
+        bodies.insert(0, compressor.dictionary(values.dictionary))
+    pages = np.empty((5, len(bodies)), np.int64)
+    pages[0, first:] = values.page_at[1:] - values.page_at[:-1]
+    pages[1] = [len(body) for body in bodies]
+    pages[2] = [zlib.crc32(body) for body in bodies]
+    pages[3, first:] = entry_counts
+    pages[4] = values.encoding
+    if values.dictionary is not None:
+        pages[0, 0], pages[3, 0] = len(values.dictionary), values.dictionary_entries
+        pages[4, 0] = headers.DICTIONARY_PAGE
+    head = np.empty(len(bodies) * headers.LARGEST_HEADER, np.uint8)
+    head_at = np.empty(len(bodies) + 1, np.int64)
+    headers.page_headers(*pages, head, head_at)
+    encoded_head, bounds_of_head = head.tobytes(), head_at.tolist()
+    pieces: list[bytes] = []
+    for at, body in enumerate(bodies):
+        pieces += (encoded_head[bounds_of_head[at] : bounds_of_head[at + 1]], body)
+    page_sizes = pages[1] + head_at[1:] - head_at[:-1]
+    page_starts = np.cumsum(page_sizes) - page_sizes + position
+    data = b"".join(pieces)
+    statistics = ChunkStatistics(
+        size_bytes=len(data),
+        value_count=levels.entry_count,
+        null_count=levels.entry_count - levels.value_count,
+        nan_count=values.bounds.nan_count,
+        extremes=values.bounds.extremes(),
+    )
+    uncompressed = int(pages[0].sum()) + bounds_of_head[-1]
+    null_counts = entry_counts - (levels.value_at[1:] - levels.value_at[:-1])
+    written = WrittenChunk(
+        metadata=_metadata(leaf, levels, values, statistics, uncompressed, page_starts),
+        offset_index=_offset_index(page_starts[first:], page_sizes[first:]),
+        column_index=_column_index(values.bounds, null_counts, entry_counts),
+        uncompressed_bytes=uncompressed,
+        statistics=statistics,
+    )
+    return written, data
+
+
+def _metadata(
+    leaf: Leaf,
+    levels: EncodedLevels,
+    values: EncodedValues,
+    statistics: ChunkStatistics,
+    uncompressed: int,
+    page_starts: NDArray[np.int64],
+) -> bytes:
+    """ColumnMetaData."""
+    has_dictionary = values.dictionary is not None
+    page_counts = [_page_encoding(0, values.encoding, levels.page_count)]
+    places = [(9, I64, zigzag(int(page_starts[int(has_dictionary)])))]
+    if has_dictionary:
+        page_counts.insert(0, _page_encoding(2, _PLAIN, 1))
+        places.append((11, I64, zigzag(int(page_starts[0]))))
+    rest = struct(
+        (
+            (5, I64, zigzag(levels.entry_count)),
+            (6, I64, zigzag(uncompressed)),
+            (7, I64, zigzag(statistics.size_bytes)),
+            *places,
+            (12, STRUCT, _encoded_statistics(values.bounds, statistics)),
+            (13, LIST, listed(STRUCT, page_counts)),
+            (16, STRUCT, _size_statistics(levels, values)),
+        ),
+        after=4,
+    )
+    return _metadata_head(leaf, values.encoding, has_dictionary) + rest
+
+
+@lru_cache(maxsize=4096)
+def _metadata_head(leaf: Leaf, encoding: int, has_dictionary: bool) -> bytes:
+    """The first four fields of ColumnMetaData: type, encodings, path and codec, without the struct's end."""
+    encodings = [*([_PLAIN] if has_dictionary else []), _RLE, encoding]
+    head = struct(
+        (
+            (1, I32, zigzag(leaf.physical)),
+            (2, LIST, listed(I32, [zigzag(each) for each in encodings])),
+            (3, LIST, listed(BINARY, [binary(part.encode()) for part in leaf.path])),
+            (4, I32, zigzag(_ZSTD)),
+        )
+    )
+    return head[:-1]
+
+
+@lru_cache(maxsize=4096)
+def _page_encoding(page_type: int, encoding: int, count: int) -> bytes:
+    return struct(((1, I32, zigzag(page_type)), (2, I32, zigzag(encoding)), (3, I32, zigzag(count))))
+
+
+def _encoded_statistics(bounds: PageBounds, statistics: ChunkStatistics) -> bytes:
+    fields = [(3, I64, zigzag(statistics.null_count))]
+    if statistics.extremes is not None:
+        least, greatest = statistics.extremes
+        fields += [
+            (5, BINARY, binary(bounds.encoded(greatest))),
+            (6, BINARY, binary(bounds.encoded(least))),
+            (7, TRUE, b""),
+            (8, TRUE, b""),
+        ]
+    return struct(fields)
+
+
+def _size_statistics(levels: EncodedLevels, values: EncodedValues) -> bytes:
+    fields = []
+    if values.value_bytes is not None:
+        fields.append((1, I64, zigzag(values.value_bytes)))
+    for field, counts in ((2, levels.repetition_counts), (3, levels.definition_counts)):
+        if counts is not None:
+            fields.append((field, LIST, listed(I64, [zigzag(count) for count in counts])))
+    return struct(fields)
+
+
+def _offset_index(page_starts: NDArray[np.int64], page_sizes: NDArray[np.int64]) -> bytes:
+    out = np.empty(len(page_starts) * headers.LARGEST_LOCATION + headers.LARGEST_LOCATION, np.uint8)
+    size = headers.offset_index(page_starts, page_sizes, PAGE_ROWS, out)
+    return out[:size].tobytes()
+
+
+def _column_index(bounds: PageBounds, null_counts: NDArray[np.int64], entry_counts: NDArray[np.int64]) -> bytes | None:
+    """ColumnIndex; None where a page has values and no bounds that can be written."""
+    is_null = null_counts == entry_counts
+    values = bounds.listed()
+    if values is None or not (is_null | bounds.has_bounds).all():
+        return None
+    nulls = np.where(is_null, np.uint8(TRUE), np.uint8(FALSE)).tobytes()
+    return struct(
+        (
+            (1, LIST, listed(TRUE, [nulls], count=len(is_null))),
+            (2, LIST, values[0]),
+            (3, LIST, values[1]),
+            (4, I32, zigzag(bounds.order())),
+            (5, LIST, listed(I64, [zigzag(count) for count in null_counts.tolist()])),
+        )
+    )
