@@ -55,14 +55,17 @@ def test_spark_that_does_not_start_fails_the_tasks_and_not_the_loop(
     world: BrokenWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for kept_by_another_test in ("_active_spark_context", "_gateway", "_jvm"):
+        monkeypatch.setattr(f"pyspark.SparkContext.{kept_by_another_test}", None)
     spark = SparkRewriter(SparkSettings(master="local[1]", java_home=tmp_path / "no-jdk"))
     starts = []
     monkeypatch.setattr(spark, "start", lambda: (starts.append(1), SparkRewriter.start(spark)))
     loop = world.watched_loop(spark)
-    world.produce(world.bad, world.good)
+    for _ in range(3):
+        world.produce(world.bad, world.good)
     world.cycle(loop)
     world.problem_is_shown(world.bad, "unavailable", "Spark does not start", "JDK 17")
-    assert len(starts) == 1, "once a cycle, not once a task"
+    assert len(starts) == 2, "once for the first range of a new table and once for all others, not once a task"
     assert world.spooled_files()
 
 
