@@ -156,14 +156,22 @@ def _kind_of(error: FloebergError) -> str:
 
 
 def _memory_bytes() -> dict[str, int]:
-    """Resident memory of this process and, together, of those it started (Spark's JVM and workers)."""
+    """Memory of this process and, together, of those it started (Spark's JVM and workers)."""
     children = 0
     try:
         own = psutil.Process(os.getpid())
         for child in own.children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                children += child.memory_info().rss
-        return {"daemon": own.memory_info().rss, "spark": children}
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                children += _share_bytes(child)
+        return {"daemon": _share_bytes(own), "spark": children}
     except OSError:
         # Out of file handles: the status must be had all the same, for it says so.
         return {}
+
+
+def _share_bytes(process: psutil.Process) -> int:
+    """Resident memory, of which a page that n processes share counts for the n-th part of it: Spark's workers are forks
+    of one process, and their sum would count what they all have several times. Elsewhere than on Linux, without that.
+    """
+    memory = process.memory_full_info()
+    return int(getattr(memory, "pss", memory.rss))

@@ -125,7 +125,9 @@ class _StatusCollector(Collector):
             "reason",
             lambda partition: partition.waiting_kind,
         )
-        memory = GaugeMetricFamily("floeberg_memory_bytes", "Resident memory", labels=("process",))
+        memory = GaugeMetricFamily(
+            "floeberg_memory_bytes", "Resident memory, shared pages by their share", labels=("process",)
+        )
         for process, size_bytes in status.memory_bytes.items():
             memory.add_metric((process,), size_bytes)
         yield memory
