@@ -64,7 +64,10 @@ def tiered(folder: Path) -> Path:
     assert done.returncode == 0, done.stderr + done.stdout
     report = json.loads(done.stdout)
     assert report["records"] == ORDERS + 3
-    assert report["committed"]["cmd-notes-0"] == [[0, 3]]
+    # One range a segment; how many there are is the producer's batching, which follows the machine's load.
+    notes = report["committed"]["cmd-notes-0"]
+    assert [notes[0][0], *(end for _, end in notes)] == [*(start for start, _ in notes), 3]
+    assert notes[0][0] == 0
     return folder
 
 
