@@ -16,6 +16,8 @@ from engine.formats.value_codec import (
     Columns,
     Decoded,
     FieldProposal,
+    KnownSchema,
+    OnConflict,
     Verdict,
     add_fields,
 )
@@ -59,6 +61,8 @@ def open_codec(spec: CodecSpec, fields: tuple[pa.Field, ...]) -> RawCodec:
     return RawCodec(fields)
 
 
-def propose_fields(schema_text: str, existing: tuple[pa.Field, ...]) -> FieldProposal:
-    del schema_text  # there are no schemas
+def propose_fields(
+    schema_text: str, existing: tuple[pa.Field, ...], known: tuple[KnownSchema, ...], on_conflict: OnConflict
+) -> FieldProposal:
+    del schema_text, known, on_conflict  # there are no schemas
     return add_fields(existing, VALUE_FIELD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from importlib import import_module
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -19,7 +19,15 @@ from engine.records import ByteSpans
 NO_REASON = -1
 
 # A worker imports only the format it runs: the Avro kernels take longer to load than a raw topic takes to rewrite.
-_MODULE_OF_FORMAT = {"raw": "engine.formats.raw", "string": "engine.formats.text", "avro": "engine.formats.avro"}
+_MODULE_OF_FORMAT = {
+    "raw": "engine.formats.raw",
+    "string": "engine.formats.text",
+    "avro": "engine.formats.avro",
+}
+
+Placement: TypeAlias = Mapping[str, str]
+"""Where a schema's fields stand that are not in the column of their own name: the field's path in the schema
+(``items[].sku``, ``tags{}.x``) to the column's name within its parent, "" for a field without a column."""
 
 Columns: TypeAlias = pa.StructArray | Mapping[str, pa.Array | pa.ChunkedArray]
 
@@ -40,13 +48,15 @@ class CodecSpec:
     """Everything a worker needs to open a codec: no network, no registry, picklable.
 
     ``name`` is the format's (raw, string, avro); ``schemas`` maps a writer schema's id to its text with all references
-    resolved; ``unresolved`` maps an id that nobody can resolve to the reason.
+    resolved; ``unresolved`` maps an id that nobody can resolve to the reason; ``placements`` says for a schema's id
+    which of its fields do not stand in the column of their own name.
     """
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
     schemas: Mapping[int, str] = field(default_factory=dict)
     unresolved: Mapping[int, str] = field(default_factory=dict)
+    placements: Mapping[int, Placement] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -55,6 +65,7 @@ class CodecSpec:
                 "options": dict(self.options),
                 "schemas": {str(schema_id): text for schema_id, text in self.schemas.items()},
                 "unresolved": {str(schema_id): reason for schema_id, reason in self.unresolved.items()},
+                "placements": {str(schema_id): dict(placement) for schema_id, placement in self.placements.items()},
             },
             sort_keys=True,
         )
@@ -69,6 +80,7 @@ class CodecSpec:
                 options=dict(value["options"]),
                 schemas={int(schema_id): schema for schema_id, schema in value["schemas"].items()},
                 unresolved={int(schema_id): reason for schema_id, reason in value["unresolved"].items()},
+                placements={int(schema_id): dict(one) for schema_id, one in value.get("placements", {}).items()},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Invalid(f"a codec specification is not the JSON that this program writes: {error!r}") from error
@@ -123,17 +135,36 @@ class ValueCodec(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSchema:
+    """A writer schema that the table has columns for already: its text, and where its fields stand."""
+
+    text: str
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProposal:
     """The value columns a table needs once a writer schema is added to it.
 
-    ``fields`` the existing ones in their order, with what is new appended at every level; ``conflict`` names the field
-    whose type differs and both types (``fields`` is then the existing ones), or is None; ``unmapped`` describes the
-    fields of the schema that no column can hold (their records keep their bytes).
+    ``fields`` the existing ones in their order, types widened where the schema needs it, with what is new appended at
+    every level; ``placement`` to be kept with the schema, for it decides how its records are written and read back;
+    ``conflicts`` names each field whose type its column can't take, both types, and what becomes of it; ``unmapped``
+    describes the fields of the schema that no column can hold (their records keep their bytes).
     """
 
     fields: tuple[pa.Field, ...]
-    conflict: str | None = None
+    placement: Placement = field(default_factory=dict)
+    conflicts: tuple[str, ...] = ()
     unmapped: tuple[str, ...] = ()
+
+
+class OnConflict(StrEnum):
+    """What becomes of a field whose type its column can't take (a topic's ``on_conflict``)."""
+
+    SIBLING = "sibling"
+    """It gets a column of its own beside, ``<name>__<type>``."""
+    RAW = "raw"
+    """It gets none: the records that have it keep their bytes."""
 
 
 def open_codec(spec: CodecSpec, fields: Sequence[pa.Field]) -> ValueCodec:
@@ -145,12 +176,22 @@ def open_codec(spec: CodecSpec, fields: Sequence[pa.Field]) -> ValueCodec:
     return codec
 
 
-def propose_fields(spec_name: str, schema_text: str, existing: Sequence[pa.Field]) -> FieldProposal:
+def propose_fields(
+    spec_name: str,
+    schema_text: str,
+    existing: Sequence[pa.Field],
+    *,
+    known: Sequence[KnownSchema] = (),
+    on_conflict: OnConflict = OnConflict.SIBLING,
+) -> FieldProposal:
     """The columns for a writer schema beside the ``existing`` ones; formats without schemas ignore the text.
 
+    ``known`` the schemas the columns come from, oldest first: by them a renamed field is known again.
     Raises Invalid for a format that does not exist or a text that is no schema.
     """
-    proposal: FieldProposal = _format(spec_name).propose_fields(schema_text, tuple(existing))
+    proposal: FieldProposal = _format(spec_name).propose_fields(
+        schema_text, tuple(existing), tuple(known), OnConflict(on_conflict)
+    )
     return proposal
 
 
@@ -184,8 +225,8 @@ def add_fields(existing: Sequence[pa.Field], wanted: pa.Field) -> FieldProposal:
     """The proposal of a format that always fills the same one column."""
     for present in existing:
         if present.name == wanted.name:
-            conflict = None
+            conflicts: tuple[str, ...] = ()
             if present.type != wanted.type:
-                conflict = f"field {wanted.name}: the table has {present.type}, the format needs {wanted.type}"
-            return FieldProposal(fields=tuple(existing), conflict=conflict)
+                conflicts = (f"field {wanted.name}: the table has {present.type}, the format needs {wanted.type}",)
+            return FieldProposal(fields=tuple(existing), conflicts=conflicts)
     return FieldProposal(fields=(*existing, wanted))

@@ -52,8 +52,8 @@ def stage_schemas(table: Table, view: TopicTable, schemas: Mapping[int, str]) ->
             )
         if known is None:
             proposal = propose_fields(view.codec.name, text, fields)
-            if proposal.conflict is not None:
-                log.warning("schema_conflict", topic=view.topic, schema_id=schema_id, problem=proposal.conflict)
+            for conflict in proposal.conflicts:
+                log.warning("schema_conflict", topic=view.topic, schema_id=schema_id, problem=conflict)
             fields = proposal.fields
             key, value = _stored(view, schema_id, text)
             properties[key] = value

@@ -119,14 +119,14 @@ class ValueCodecConformance:
     def test_proposal_for_a_table_that_has_the_columns_changes_nothing(self) -> None:
         proposal = propose_fields(self.spec.name, self.schema_text, self.fields())
         assert proposal.fields == self.fields()
-        assert proposal.conflict is None
+        assert proposal.conflicts == ()
 
     def test_column_of_another_type_is_a_conflict_that_names_it(self) -> None:
         name = self.fields()[0].name
         proposal = propose_fields(self.spec.name, self.schema_text, (pa.field(name, pa.duration("s")),))
-        assert proposal.conflict is not None
-        assert name in proposal.conflict
-        assert "duration" in proposal.conflict
+        assert len(proposal.conflicts) == 1
+        assert name in proposal.conflicts[0]
+        assert "duration" in proposal.conflicts[0]
 
 
 def rebuilt(codec: ValueCodec, decoded: Decoded) -> list[bytes | None]:

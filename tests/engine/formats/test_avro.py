@@ -132,7 +132,7 @@ def fields_for(*schemas: object) -> tuple[pa.Field, ...]:
     fields: tuple[pa.Field, ...] = ()
     for schema in schemas:
         proposal = propose_fields("avro", json.dumps(schema), fields)
-        assert proposal.conflict is None
+        assert proposal.conflicts == ()
         fields = proposal.fields
     return fields
 
@@ -228,7 +228,7 @@ def test_conflict_names_the_nested_field_and_both_types() -> None:
     existing = fields_for(SECOND)
     other = json.loads(json.dumps(SECOND).replace('"int"', '"string"'))
     proposal = propose_fields("avro", json.dumps(other), existing)
-    assert proposal.conflict == "field n.x: the schema has string, the table has int32"
+    assert proposal.conflicts == ("field n.x: the schema has string, the table has int32",)
     assert proposal.fields == existing
 
 
