@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import httpx
 
 from bench.order_topic import write_schema_folder
 from engine.errors import Unavailable
+from floeberg.child_process import end_process
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.plugin_jar import broker_properties, packed_jar
 
@@ -84,12 +84,7 @@ class NativeStage:
         """End the daemon, then the broker, by their process ids."""
         daemon, self._daemon = self._daemon, None
         if daemon is not None and daemon.poll() is None:
-            daemon.send_signal(signal.SIGTERM)
-            try:
-                daemon.wait(_STOP_TIMEOUT_SECONDS)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+            end_process(daemon, timeout_seconds=_STOP_TIMEOUT_SECONDS)
         self.broker.stop()
 
     def written_files(self) -> int:

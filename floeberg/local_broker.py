@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from engine.errors import Invalid, Unavailable
+from floeberg.child_process import end_process
 from floeberg.free_ports import free_ports
 from floeberg.jdk import java_command
 from floeberg.maven_jars import KAFKA_BROKER, class_path, resolve_jars
@@ -198,13 +199,7 @@ class LocalBroker:
         process, self._process = self._process, None
         if process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(with_signal)
-        try:
-            process.wait(STOP_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process, timeout_seconds=STOP_TIMEOUT_SECONDS, with_signal=with_signal)
 
     def _settings(self, membership: Membership) -> dict[str, str]:
         ports, copies = membership.own, str(len(membership.ports))

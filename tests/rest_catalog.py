@@ -12,6 +12,7 @@ from typing import Self
 
 import httpx
 
+from floeberg.child_process import end_process
 from floeberg.jdk import java_command
 from floeberg.maven_jars import MavenArtifact, class_path, resolve_jars, spark_jar
 
@@ -134,12 +135,7 @@ class RestCatalogServer:
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(number)
-        try:
-            process.wait(STOP_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process, timeout_seconds=STOP_TIMEOUT_SECONDS, with_signal=number)
 
 
 def _free_port() -> int:
