@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import httpx
 from bench.order_topic import write_schema_folder
 from engine.errors import Unavailable
 from floeberg.child_process import end_process
+from floeberg.free_ports import free_ports
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.plugin_jar import broker_properties, packed_jar
 
@@ -54,7 +54,7 @@ class NativeStage:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._token = os.urandom(16).hex()
-        self._log_door, self._table_door = _free_addresses()
+        self._log_door, self._table_door = (f"127.0.0.1:{port}" for port in free_ports(2))
         properties = broker_properties(jar=packed_jar(), door_url=f"http://{self._log_door}", token=self._token)
         self.broker = LocalBroker(directory / "broker", properties={**FAST_TIERED_STORAGE, **properties}, heap_mb=768)
         self._daemon: subprocess.Popen[bytes] | None = None
@@ -145,10 +145,3 @@ class NativeStage:
                     return
             time.sleep(0.1)
         raise Unavailable("the daemon is not ready", file=str(self._log_path))
-
-
-def _free_addresses() -> tuple[str, str]:
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{one.getsockname()[1]}", f"127.0.0.1:{two.getsockname()[1]}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Self
 import httpx
 
 from floeberg.child_process import end_process
+from floeberg.free_ports import free_ports
 from floeberg.jdk import java_command
 from floeberg.maven_jars import MavenArtifact, class_path, resolve_jars, spark_jar
 
@@ -73,7 +73,7 @@ class RestCatalogServer:
     def start(self) -> None:
         """Start and wait until the catalog answers."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._port = self._port or _free_port()
+        self._port = self._port or free_ports(1)[0]
         jars = (*resolve_jars(_SERVER), spark_jar("hadoop-client-api"), spark_jar("hadoop-client-runtime"))
         if self._s3:
             jars = (*jars, *resolve_jars(_SERVER_ON_S3))
@@ -136,9 +136,3 @@ class RestCatalogServer:
         if process is None:
             return
         end_process(process, timeout_seconds=STOP_TIMEOUT_SECONDS, with_signal=number)
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import httpx
 from engine.errors import Unavailable
 from floeberg.child_process import end_process
 from floeberg.demo.orders import PARTITIONS, TOPIC
+from floeberg.free_ports import free_ports
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.plugin_jar import broker_properties, packed_jar
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID
@@ -74,7 +74,7 @@ class Playground:
         self.directory = directory
         self.settings_file = directory / "floeberg.toml"
         self.daemon_log = directory / "daemon.log"
-        self.log_door, self.table_door = _free_addresses(2)
+        self.log_door, self.table_door = (f"127.0.0.1:{port}" for port in free_ports(2))
         self._token = os.urandom(16).hex()
         self._segment_bytes: dict[Path, int] = {}
         self._daemon: subprocess.Popen[bytes] | None = None
@@ -202,11 +202,3 @@ class Playground:
             self.broker.stop()
         else:
             self.broker.kill()
-
-
-def _free_addresses(count: int) -> list[str]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import socket
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from engine.fault_points import FaultPoint
 from engine.offset_range import OffsetRange
 from engine.table.catalog import embedded_catalog_properties, open_catalog
 from engine.table.topic_table import TopicTable
+from floeberg.free_ports import free_ports
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.plugin_jar import broker_properties, write_jar
 from floeberg.topic_tables import TopicTables
@@ -73,7 +73,7 @@ class CrashStage:
         self._ends: dict[str, int] = {}
         self._numbers = iter(range(10**9))
         self._stop = threading.Event()
-        self._door_port, self._table_port = _free_ports(2)
+        self._door_port, self._table_port = free_ports(2)
         self.table_door = f"http://127.0.0.1:{self._table_port}"
         (folder / "schemas").mkdir(parents=True)
         plugin = broker_properties(
@@ -269,14 +269,3 @@ def _varint(number: int) -> bytes:
         rest >>= 7
     out.append(rest)
     return bytes(out)
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,15 +13,11 @@ import pytest
 from engine.broker import Broker
 from engine.clock import SystemClock
 from floeberg.daemon import Daemon
+from floeberg.free_ports import free_ports
 from floeberg.settings_file import load_settings
 from tests.tiering.broken_world import BrokenWorld, moved_away
 
 PATIENCE_SECONDS = 90.0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 class Running:
@@ -58,7 +53,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
         return world.broker.port
 
     monkeypatch.setattr("floeberg.tiering_assembly.KafkaBroker", broker)
-    log_door, table_door = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    log_door, table_door = (f"127.0.0.1:{port}" for port in free_ports(2))
     file = tmp_path / "floeberg.toml"
     file.write_text(
         f'data_dir = "{world.root / "data"}"\n[broker]\nbootstrap = "unused:1"\nlog_dirs = ["{world.broker.log_dir}"]\n'
