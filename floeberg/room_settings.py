@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 from engine.clock import Clock
 from engine.formats.schema_folder import SchemaFolder
 from engine.formats.schema_registry import RegistryAccess, SchemaRegistry
 from engine.formats.schema_source import SchemaSource
+from engine.formats.value_codec import OnConflict
 from engine.table.columns import TableLayout
 from floeberg.jdk import java_command
+from floeberg.registry_settings import RegistrySettings
 from floeberg.settings import Settings, TopicSettings
 from tiering.spark_session import SparkSettings
 from tiering.tiering_limits import TieringLimits
@@ -25,7 +26,8 @@ def topic_rules(settings: Settings, clock: Clock) -> tuple[TopicRule, ...]:
         TopicRule(
             pattern=topic.name,
             value_format=topic.value,
-            layout=TableLayout(prefix=topic.column_prefix, key=topic.key),
+            layout=TableLayout(prefix=topic.column_prefix, key="raw" if topic.key == "raw" else "string"),
+            codec_options=_codec_options(topic),
             schema_source=_schema_source(topic, clock),
             freshness_ms=topic.freshness_ms,
         )
@@ -33,22 +35,29 @@ def topic_rules(settings: Settings, clock: Clock) -> tuple[TopicRule, ...]:
     )
 
 
+def _codec_options(topic: TopicSettings) -> dict[str, str]:
+    """What is not as by default; it is stored with the table, so nothing secret may be among it."""
+    options: dict[str, str] = {}
+    if OnConflict(topic.on_conflict) is not OnConflict.SIBLING:
+        options["on_conflict"] = topic.on_conflict
+    if topic.unwrap is not None:
+        options["unwrap"] = topic.unwrap
+    return options
+
+
 def _schema_source(topic: TopicSettings, clock: Clock) -> SchemaSource | None:
-    if topic.schemas is None:
-        return None
-    if topic.schemas_are_in_a_registry:
-        return SchemaRegistry(registry_access(topic.schemas), clock)
-    return SchemaFolder(Path(topic.schemas))
+    if topic.registry is not None:
+        return SchemaRegistry(registry_access(topic.registry), clock)
+    return None if topic.schema_path is None else SchemaFolder(topic.schema_path)
 
 
-def registry_access(url: str) -> RegistryAccess:
-    """A registry's URL, with user and password in it (``http://user:password@host``) where it wants some."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
+def registry_access(registry: RegistrySettings) -> RegistryAccess:
+    """How the registry is reached, its secrets in the open."""
     return RegistryAccess(
-        url=urlunsplit((parts.scheme, host, parts.path, parts.query, "")),
-        user=unquote(parts.username) if parts.username else None,
-        password=unquote(parts.password) if parts.password else None,
+        url=registry.url[0],
+        user=registry.user,
+        password=None if registry.password is None else registry.password.get_secret_value(),
+        token=None if registry.token is None else registry.token.get_secret_value(),
     )
 
 

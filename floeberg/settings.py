@@ -6,24 +6,40 @@ A nested name is joined by two underscores: ``FLOEBERG_BROKER__BOOTSTRAP``. Only
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-LATER_FORMATS = ("protobuf", "json")
+from floeberg.registry_settings import URL_SCHEMES, RegistrySettings
+from floeberg.settings_section import PathList, Section, TextList
 
+VALUE_FORMATS = ("avro", "protobuf", "json", "csv", "string", "raw")
+FORMATS_WITH_SCHEMAS = ("avro", "protobuf", "json")
+FORMATS_THAT_NEED_SCHEMAS = ("avro", "protobuf")
 
-def _split_list(value: object) -> object:
-    """``a,b`` (as Kafka writes ``log.dirs``) or a JSON list, where the environment gives a text."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        return json.loads(value)
-    return [part.strip() for part in value.split(",") if part.strip()]
+LATER_FORMATS = ("protobuf", "json", "csv")
+LATER_KEY_FORMATS = ("avro", "protobuf", "json", "csv")
+LATER_UNWRAPS = ("debezium",)
+"""What has its name already, and no module yet."""
+
+_NAMES = {
+    "value": (VALUE_FORMATS, LATER_FORMATS),
+    "key": (VALUE_FORMATS, LATER_KEY_FORMATS),
+    "unwrap": (("debezium",), LATER_UNWRAPS),
+}
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -37,15 +53,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return flat
 
 
-TextList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_list)]
-PathList = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split_list)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
-
-
-class Listen(_Section):
+class Listen(Section):
     """An address to listen at: ``host:port``; port 0 takes a free one."""
 
     host: str
@@ -71,7 +79,7 @@ class Listen(_Section):
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
 
-class BrokerSettings(_Section):
+class BrokerSettings(Section):
     """Beside which broker: its address, its log directories, and security settings as librdkafka names them."""
 
     model_config = ConfigDict(frozen=True, extra="allow", str_strip_whitespace=True)
@@ -85,7 +93,7 @@ class BrokerSettings(_Section):
         return flatten(self.model_extra or {})
 
 
-class CatalogSettings(_Section):
+class CatalogSettings(Section):
     """Handed to pyiceberg as it is (``type``, ``uri``, ``warehouse``, …); empty for the embedded one."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -97,7 +105,7 @@ class CatalogSettings(_Section):
         return {key.replace("_", "-") if "." in key else key: value for key, value in flat.items()}
 
 
-class SparkSettings(_Section):
+class SparkSettings(Section):
     """Where the rewriting runs."""
 
     master: Annotated[str, Field(min_length=1)] = "local[*]"
@@ -110,21 +118,21 @@ class SparkSettings(_Section):
         return {key if key.startswith("spark.") else f"spark.{key}": value for key, value in flat.items()}
 
 
-class LogDoorSettings(_Section):
+class LogDoorSettings(Section):
     """The door of the broker's plugin; without a token one is made and kept in ``data_dir``."""
 
     listen: Annotated[Listen, NoDecode] = Listen(host="127.0.0.1", port=7810)
     token: str | None = None
 
 
-class TableDoorSettings(_Section):
+class TableDoorSettings(Section):
     """The door of SQL engines, with metrics and status; without tokens everyone who reaches it may read."""
 
     listen: Annotated[Listen, NoDecode] = Listen(host="127.0.0.1", port=7811)
     tokens: TextList = ()
 
 
-class TieringSettings(_Section):
+class TieringSettings(Section):
     """The bounds of tiering; None leaves the default of tiering/tiering_limits.py."""
 
     spool_max_bytes: NonNegativeInt | None = None
@@ -133,13 +141,29 @@ class TieringSettings(_Section):
     cycle_interval_ms: PositiveInt | None = None
 
 
-class TopicSettings(_Section):
-    """How the topics whose name matches ``name`` (a glob) are kept; the first match wins."""
+def _kind_of_source(value: object) -> str:
+    is_path = isinstance(value, str) and not value.startswith(URL_SCHEMES)
+    return "files" if is_path else "registry"
+
+
+SchemasSetting = Annotated[
+    Annotated[RegistrySettings, Tag("registry")] | Annotated[str, Tag("files")], Discriminator(_kind_of_source)
+]
+
+
+class TopicSettings(Section):
+    """How the topics whose name matches ``name`` (a glob) are kept; the first match wins.
+
+    ``schemas``: a folder, a schema's file or a registry. ``on_conflict``: what becomes of a field whose type its column
+    can't take. ``unwrap``: the envelope whose content the columns show.
+    """
 
     name: Annotated[str, Field(min_length=1)] = "*"
     value: str = "raw"
-    key: Literal["string", "raw"] = "string"
-    schemas: str | None = None
+    key: str = "string"
+    schemas: SchemasSetting | None = None
+    on_conflict: Literal["sibling", "raw"] = "sibling"
+    unwrap: Literal["debezium"] | None = None
     column_prefix: Annotated[str, Field(min_length=1)] = "kafka_"
     freshness_ms: PositiveInt | None = None
     partition_by: None = None
@@ -153,24 +177,46 @@ class TopicSettings(_Section):
             for name in ("partition_by", "cluster_by", "retention"):
                 if values.get(name) is not None:
                     raise ValueError(f"{name} is not supported in this version: leave it out")
-            value = values.get("value", "raw")
-            if value in LATER_FORMATS:
-                raise ValueError(f'value = "{value}" is not supported in this version: "raw" keeps every byte')
-            if value not in {"avro", "string", "raw"}:
-                raise ValueError(f'value is "avro", "string" or "raw", not {value!r}')
         return values
 
+    @field_validator("value", "key", "unwrap", mode="before")
+    @classmethod
+    def _check_name(cls, value: object, info: ValidationInfo) -> object:
+        names, later = _NAMES[str(info.field_name)]
+        if value in later:
+            told = "leave it out" if info.field_name == "unwrap" else '"raw" keeps every byte'
+            raise ValueError(f'"{value}" is not supported in this version: {told}')
+        if value is not None and value not in names:
+            raise ValueError(f"it is {_either(tuple(name for name in names if name not in later))}, not {value!r}")
+        return value
+
     @model_validator(mode="after")
-    def _need_schemas_for_avro(self) -> Self:
-        if self.value == "avro" and not self.schemas:
-            raise ValueError('value = "avro" needs schemas: a folder of <id>.avsc files or a registry\'s http(s) URL')
-        if self.value != "avro" and self.schemas:
-            raise ValueError(f'schemas makes sense with value = "avro" only, not with "{self.value}"')
+    def _check_schemas(self) -> Self:
+        formats = (self.value, self.key)
+        if not self.schemas:
+            for setting, name in zip(("value", "key"), formats, strict=True):
+                if name in FORMATS_THAT_NEED_SCHEMAS:
+                    raise ValueError(f'{setting} = "{name}" needs schemas: a folder or a registry\'s http(s) URL')
+        elif not set(formats) & set(FORMATS_WITH_SCHEMAS):
+            raise ValueError(f'schemas makes sense with values or keys that have some, not with "{self.value}"')
+        if self.unwrap is not None and self.value not in FORMATS_WITH_SCHEMAS:
+            raise ValueError(f'unwrap makes sense with {_either(FORMATS_WITH_SCHEMAS)}, not with "{self.value}"')
         return self
 
     @property
-    def schemas_are_in_a_registry(self) -> bool:
-        return self.schemas is not None and self.schemas.startswith(("http://", "https://"))
+    def registry(self) -> RegistrySettings | None:
+        """The registry that the schemas come from; None where they come from files, or there are none."""
+        return self.schemas if isinstance(self.schemas, RegistrySettings) else None
+
+    @property
+    def schema_path(self) -> Path | None:
+        """The folder or file that the schemas come from; None where they come from a registry, or there are none."""
+        return Path(self.schemas) if isinstance(self.schemas, str) else None
+
+
+def _either(names: tuple[str, ...]) -> str:
+    quoted = [f'"{name}"' for name in names]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
 class Settings(BaseSettings):

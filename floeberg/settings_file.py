@@ -16,6 +16,7 @@ from floeberg.settings import Settings
 
 DEFAULT_FILES = (Path("floeberg.toml"), Path("/etc/floeberg/floeberg.toml"))
 _MOST_PROBLEMS = 5
+_SECRETS = frozenset({"user", "password", "token", "tokens"})
 _SHORT_EXAMPLE = "start from examples/floeberg.toml; [broker] bootstrap and log_dirs are all it needs"
 
 
@@ -88,7 +89,9 @@ def _words(problem: Any) -> str:
         return "is missing"
     if kind == "extra_forbidden":
         return "is no setting"
-    return f"{message.removeprefix('Value error, ')}" + ("" if kind == "value_error" else f", not {problem['input']!r}")
+    is_secret = any(part in _SECRETS for part in problem["loc"])
+    told = "" if kind == "value_error" or is_secret else f", not {problem['input']!r}"
+    return message.removeprefix("Value error, ") + told
 
 
 def _with_absolute_paths(settings: Settings, base: Path) -> Settings:
@@ -97,8 +100,8 @@ def _with_absolute_paths(settings: Settings, base: Path) -> Settings:
     )
     topics = tuple(
         topic
-        if topic.schemas is None or topic.schemas_are_in_a_registry
-        else topic.model_copy(update={"schemas": str(base / Path(topic.schemas).expanduser())})
+        if topic.schema_path is None
+        else topic.model_copy(update={"schemas": str(base / topic.schema_path.expanduser())})
         for topic in settings.topics
     )
     return settings.model_copy(

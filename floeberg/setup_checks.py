@@ -102,14 +102,13 @@ def check_warehouse(catalog: Catalog, clock: Clock) -> CheckResult:
 def check_schemas(settings: Settings) -> Iterator[CheckResult]:
     """The schema source of each topic rule that has one."""
     for rule in settings.topics:
-        if rule.schemas is None:
-            continue
         name = f"schemas of {rule.name}"
-        schemas = rule.schemas
-        if rule.schemas_are_in_a_registry:
-            yield guarded(name, lambda name=name, url=schemas: _check_registry(name, url))  # type: ignore[misc]
-        else:
-            yield guarded(name, lambda name=name, folder=schemas: _check_folder(name, Path(folder)))  # type: ignore[misc]
+        if rule.registry is not None:
+            url = rule.registry.url[0]
+            yield guarded(name, lambda name=name, url=url: _check_registry(name, url))  # type: ignore[misc]
+        elif rule.schema_path is not None:
+            folder = rule.schema_path
+            yield guarded(name, lambda name=name, folder=folder: _check_folder(name, folder))  # type: ignore[misc]
 
 
 def _check_folder(name: str, folder: Path) -> CheckResult:

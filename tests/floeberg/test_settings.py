@@ -11,6 +11,7 @@ from floeberg.settings import Settings
 from floeberg.settings_file import find_settings_file, load_settings
 
 LEAST = '[broker]\nbootstrap = "localhost:9092"\nlog_dirs = ["/kafka"]\n'
+AVRO = '[[topics]]\nvalue = "avro"\nschemas = '
 EXAMPLE = Path(__file__).parents[2] / "examples" / "floeberg.toml"
 
 
@@ -78,10 +79,22 @@ def test_dotted_names_mean_the_same_quoted_or_not(tmp_path: Path) -> None:
         (LEAST + "[log_door]\nport = 3\n", r"\[log_door\] port .*is no setting"),
         (LEAST + "[tiering]\nmax_tasks_per_cycle = 0\n", r"max_tasks_per_cycle .*greater than 0, not 0"),
         (LEAST + '[[topics]]\nname = "a"\nvalue = "avro"\n', r"\[\[topics\]\] number 1: .*needs schemas"),
-        (LEAST + '[[topics]]\n[[topics]]\nvalue = "xml"\n', r"\[\[topics\]\] number 2: .*\"raw\", not 'xml'"),
+        (LEAST + '[[topics]]\n[[topics]]\nvalue = "xml"\n', r"number 2, value: it is .*\"raw\", not 'xml'"),
         (LEAST + '[[topics]]\nvalue = "protobuf"\n', "not supported in this version"),
         (LEAST + '[[topics]]\ncluster_by = ["a"]\n', "cluster_by is not supported in this version"),
-        (LEAST + '[[topics]]\nkey = "int"\n', r"number 1, key: Input should be 'string' or 'raw', not 'int'"),
+        (LEAST + '[[topics]]\nkey = "int"\n', r"number 1, key: it is .*\"string\" or \"raw\", not 'int'"),
+        (
+            LEAST + '[[topics]]\nschemas = "x"\n',
+            'schemas makes sense with values or keys that have some, not with "raw"',
+        ),
+        (LEAST + '[[topics]]\nunwrap = "debezium"\n', "unwrap"),
+        (LEAST + AVRO + '{url = "ftp://h"}\n', "schemas, registry: url begins with http"),
+        (LEAST + AVRO + '{url = "http://h", pasword = "x"}\n', "schemas, registry, pasword: is no setting"),
+        (LEAST + AVRO + '{url = "http://h", token = "a", user = "b"}\n', "not both"),
+        (LEAST + AVRO + '{url = "http://h", token = {env = "FLOEBERG_NO_SUCH"}}\n', "has no FLOEBERG_NO_SUCH"),
+        (LEAST + AVRO + '{url = "http://h", token = {file = "/no/such"}}\n', "token: the secret's file can't be read"),
+        (LEAST + AVRO + '{url = "http://h", key_file = "k.pem"}\n', "key_file needs cert_file"),
+        (LEAST + AVRO + '{url = "http://h", subject_strategy = "topics"}\n', "'topic', 'record' or 'topic_record'"),
         (LEAST + "[[topics]\n", "not TOML.*line 4"),
     ],
 )
@@ -89,6 +102,39 @@ def test_wrong_setting_is_invalid_and_named_with_what_would_be_right(tmp_path: P
     with pytest.raises(Invalid, match=told) as caught:
         load(tmp_path, text)
     assert caught.value.file == str(tmp_path / "floeberg.toml")
+
+
+def test_secrets_come_from_the_file_the_environment_or_a_file_of_their_own_and_are_never_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "password").write_text("s3cret\n")
+    monkeypatch.setenv("REGISTRY_PASSWORD", "s3cret")
+    places = ['"s3cret"', '{env = "REGISTRY_PASSWORD"}', f'{{file = "{tmp_path / "password"}"}}']
+    given = [f'{{url = ["http://a", "http://b"], user = "ana", password = {place}}}' for place in places]
+    for source in [*given, '"http://ana:s3cret@a,http://b"']:
+        registry = load(tmp_path, LEAST + AVRO + source).topics[0].registry
+        assert registry is not None
+        assert registry.password is not None
+        assert (registry.url, registry.user) == (("http://a", "http://b"), "ana")
+        assert registry.password.get_secret_value() == "s3cret"
+        assert "s3cret" not in f"{registry!r} {registry} {registry.model_dump()} {registry.model_dump_json()}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '{url = "http://h", token = ["s3cret"]}',
+        '{url = ["http://ana:s3cret@a", "http://b"]}',
+        '["http://ana:s3cret@a", "http://b"]',
+        '{url = "ftp://ana:s3cret@h"}',
+        '{url = "http://h", password = {text = "s3cret"}}',
+        '{url = "http://h", password = "s3cret"}',
+    ],
+)
+def test_wrong_settings_are_told_without_their_secrets(tmp_path: Path, source: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        load(tmp_path, LEAST + AVRO + source + "\n")
+    assert "s3cret" not in str(caught.value)
 
 
 def test_file_is_the_named_one_or_that_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from floeberg.data_dir_lock import DataDirLock, owner_of
 from floeberg.door_token import TOKEN_FILE, log_door_token
 from floeberg.http_server import HttpServer
 from floeberg.plugin_jar import broker_properties
+from floeberg.registry_settings import RegistrySettings
 from floeberg.room_settings import registry_access
 from floeberg.settings import BrokerSettings, Listen, LogDoorSettings, Settings
 
@@ -77,6 +78,6 @@ def test_broker_lines_have_the_prefix_that_the_plugin_reads_its_settings_under()
 
 
 def test_registry_url_gives_up_its_user_and_password() -> None:
-    access = registry_access("https://me:p%40ss@registry:8081/apis/ccompat/v7")
+    access = registry_access(RegistrySettings.model_validate("https://me:p%40ss@registry:8081/apis/ccompat/v7"))
     assert (access.url, access.user, access.password) == ("https://registry:8081/apis/ccompat/v7", "me", "p@ss")
-    assert registry_access("http://registry").user is None
+    assert registry_access(RegistrySettings.model_validate("http://registry")).user is None

@@ -1,0 +1,92 @@
+"""Where the schemas of a topic come from, when that is a registry: the table form of ``schemas``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
+
+from floeberg.settings_section import Section, TextList
+
+URL_SCHEMES = ("http://", "https://")
+
+
+def _read_secret(value: object) -> object:
+    """A secret as it is, or where it lies: ``{env = "NAME"}``, ``{file = "/run/secrets/name"}``."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) == {"env"}:
+        name = str(value["env"])
+        if name not in os.environ:
+            raise ValueError(f"the environment has no {name}")
+        return os.environ[name]
+    if set(value) == {"file"}:
+        try:
+            return Path(str(value["file"])).expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"the secret's file can't be read: {error}") from error
+    raise ValueError('write a secret as a text, as {env = "NAME"} or as {file = "path"}')
+
+
+Secret = Annotated[SecretStr, BeforeValidator(_read_secret)]
+"""Never printed: its text shows stars."""
+
+
+class RegistrySettings(Section):
+    """A registry that speaks Confluent's API. ``url``: one, or several of one registry, asked in this order.
+
+    ``subject`` names the topic's subjects where the strategy can't (``record``, or names of one's own);
+    ``use_latest`` gives a table the columns of its subjects' newest schemas before the first record, and
+    ``metadata`` narrows "newest" to the schemas that carry these properties (a compatibility group).
+    """
+
+    url: Annotated[TextList, Field(min_length=1)]
+    user: str | None = None
+    password: Secret | None = None
+    token: Secret | None = None
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    subject_strategy: Literal["topic", "record", "topic_record"] = "topic"
+    subject: TextList = ()
+    use_latest: bool = False
+    metadata: Mapping[str, str] = Field(default_factory=dict)
+    cache: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_credentials_out_of_the_url(cls, values: object) -> object:
+        """``https://user:password@host``: kept apart, so that the URL can be shown."""
+        if isinstance(values, (str, list, tuple)):
+            values = {"url": values}
+        if not isinstance(values, Mapping) or not isinstance(values.get("url"), str):
+            return values
+        urls, found = [], dict[str, Any]()
+        for url in str(values["url"]).split(","):
+            parts = urlsplit(url.strip())
+            if parts.username:
+                found["user"] = unquote(parts.username)
+                found["password"] = unquote(parts.password or "")
+            host = parts.netloc.rpartition("@")[2]
+            urls.append(urlunsplit((parts.scheme, host, parts.path, parts.query, "")))
+        return {**found, **values, "url": urls}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not all(url.startswith(URL_SCHEMES) for url in self.url):
+            raise ValueError("url begins with http:// or https://")
+        if any("@" in urlsplit(url).netloc for url in self.url):
+            raise ValueError("in a list of URLs, user and password stand beside url, not in it")
+        if self.token is not None and (self.user is not None or self.password is not None):
+            raise ValueError("a registry takes token, or user and password, not both")
+        if self.password is not None and self.user is None:
+            raise ValueError("password needs user")
+        if self.key_file is not None and self.cert_file is None:
+            raise ValueError("key_file needs cert_file")
+        if self.subject_strategy == "record" and self.use_latest and not self.subject:
+            raise ValueError("subject_strategy = \"record\" can't tell a topic's subjects: name them with subject")
+        return self
