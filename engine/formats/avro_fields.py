@@ -13,7 +13,7 @@ from engine.formats.value_codec import FieldProposal, KnownSchema, OnConflict
 def propose_fields(
     schema_text: str, existing: tuple[pa.Field, ...], known: tuple[KnownSchema, ...], on_conflict: OnConflict
 ) -> FieldProposal:
-    """The existing columns with what the schema adds, at every level. Raises Invalid for a text that is no Avro schema."""
+    """The columns there are, with what the schema adds at every level. Raises Invalid where the text is no schema."""
     root = map_schema(parse_schema(schema_text))
     wanted = arrow_type(root)
     earlier = [(_wanted(schema.text), schema.placement) for schema in known]
