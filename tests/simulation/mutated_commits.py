@@ -38,15 +38,8 @@ def blind_retry() -> AbstractContextManager[Any]:
         try:
             right(table, transaction)
         except catalogs.CommitConflict:
-            newest = catalogs.load(table.catalog, table.name())
-            assert newest is not None, "tables are never dropped"
-            again = catalogs.begin(newest)
-            append = again.update_snapshot().fast_append()
-            for file in _files_added(table, transaction):
-                append.append_data_file(file)
-            append.commit()
-            again._updates += tuple(one for one in transaction._updates if one.action == "set-properties")
-            right(newest, again)
+            newest = _newest(table)
+            right(newest, _made_again(newest, table, transaction))
             table.metadata, table.metadata_location = newest.metadata, newest.metadata_location
 
     return mock.patch.object(catalogs, "commit", commit)
@@ -60,21 +53,12 @@ def snapshot_not_asserted() -> AbstractContextManager[Any]:
     """
 
     def commit(table: Table, transaction: Transaction) -> None:
-        newest = catalogs.load(table.catalog, table.name())
-        assert newest is not None, "tables are never dropped"
-        if newest.metadata.current_snapshot_id == table.metadata.current_snapshot_id:
-            updates, requirements = transaction._updates, transaction._requirements
-        else:
-            again = catalogs.begin(newest)
-            append = again.update_snapshot().fast_append()
-            for file in _files_added(table, transaction):
-                append.append_data_file(file)
-            append.commit()
-            updates = again._updates + tuple(one for one in transaction._updates if one.action == "set-properties")
-            requirements = again._requirements
-        kept = tuple(one for one in requirements if not isinstance(one, AssertRefSnapshotId))
+        newest = _newest(table)
+        moved = newest.metadata.current_snapshot_id != table.metadata.current_snapshot_id
+        sent = _made_again(newest, table, transaction) if moved else transaction
+        kept = tuple(one for one in sent._requirements if not isinstance(one, AssertRefSnapshotId))
         try:
-            table._do_commit(updates, (*kept, AssertTableUUID(uuid=table.metadata.table_uuid)))
+            table._do_commit(sent._updates, (*kept, AssertTableUUID(uuid=table.metadata.table_uuid)))
         except CommitFailedException as error:
             raise catalogs.CommitConflict(f"another commit came first: {error}") from error
         except Exception as error:
@@ -91,15 +75,8 @@ def unanswered_commit_made_again() -> AbstractContextManager[Any]:
         try:
             right(table, transaction)
         except CommitUnknown:
-            newest = catalogs.load(table.catalog, table.name())
-            assert newest is not None, "tables are never dropped"
-            again = catalogs.begin(newest)
-            append = again.update_snapshot().fast_append()
-            for file in _files_added(table, transaction):
-                append.append_data_file(file)
-            append.commit()
-            again._updates += tuple(one for one in transaction._updates if one.action == "set-properties")
-            right(newest, again)
+            newest = _newest(table)
+            right(newest, _made_again(newest, table, transaction))
             table.metadata, table.metadata_location = newest.metadata, newest.metadata_location
 
     return mock.patch.object(catalogs, "commit", commit)
@@ -116,6 +93,23 @@ def unanswered_commit_taken_for_done() -> AbstractContextManager[Any]:
             table.metadata = transaction.table_metadata
 
     return mock.patch.object(table_writer.catalogs, "commit", commit)
+
+
+def _newest(table: Table) -> Table:
+    newest = catalogs.load(table.catalog, table.name())
+    assert newest is not None, "tables are never dropped"
+    return newest
+
+
+def _made_again(newest: Table, table: Table, transaction: Transaction) -> Transaction:
+    """The transaction's files and properties, as it was decided on ``table``, on top of ``newest``."""
+    again = catalogs.begin(newest)
+    append = again.update_snapshot().fast_append()
+    for file in _files_added(table, transaction):
+        append.append_data_file(file)
+    append.commit()
+    again._updates += tuple(one for one in transaction._updates if one.action == "set-properties")
+    return again
 
 
 def _files_added(table: Table, transaction: Transaction) -> list[Any]:
