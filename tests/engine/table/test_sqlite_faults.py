@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,6 +26,7 @@ from tests.engine.table.table_examples import (
     reopened,
     stored_offsets,
 )
+from tests.world_faults import no_room_for_files_over
 
 
 class Stage:
@@ -106,17 +105,6 @@ def make_tables(stage: Stage, count: int) -> None:
         ensure_table(stage.writer, topic=f"topic-{number}", topic_id=f"{number:022}")
 
 
-@contextmanager
-def largest_file(size_bytes: int) -> Iterator[None]:
-    """No file of this process grows beyond: SQLite's writes fail with an I/O error that is no full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def test_io_error_leaves_the_commit_unknown_until_the_disk_is_well(stage: Stage) -> None:
     journal = stage.database.with_name("catalog.db-wal")
     append = append_of(stage.table, 10, 20)
@@ -126,7 +114,7 @@ def test_io_error_leaves_the_commit_unknown_until_the_disk_is_well(stage: Stage)
         other.execute("CREATE TABLE ballast (bytes BLOB)")
         other.execute("INSERT INTO ballast VALUES (randomblob(1000000))")
         other.commit()
-        with largest_file(journal.stat().st_size), pytest.raises(CommitUnknown, match="I/O error"):
+        with no_room_for_files_over(journal.stat().st_size), pytest.raises(CommitUnknown, match="I/O error"):
             stage.writer.commit(stage.table, [append])
     stage.check(10)
     assert outcomes(stage.writer, stage.table, append) == [Outcome.COMMITTED]
