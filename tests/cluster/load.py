@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Sequence
@@ -10,25 +9,10 @@ from typing import Self
 
 from confluent_kafka import Producer
 
-from tests.auditor import ProducersLog, Record
+from tests.auditor import ProducersLog
+from tests.numbered_record import numbered_record
 
 VALUE_BYTES = 1_200
-
-
-def record(number: int) -> Record:
-    """The record of a number: now and then without key, without value, empty, or with headers.
-
-    Values don't compress, so that segments close by what was produced.
-    """
-    value: bytes | None = b"%010d " % number + random.Random(number).randbytes(VALUE_BYTES)
-    if number % 97 == 0:
-        value = None if number % 2 else b""
-    return Record(
-        key=None if number % 5 == 0 else b"key-%d" % (number % 100),
-        value=value,
-        headers=(("n", b"%d" % number), ("n", None)) if number % 31 == 0 else (),
-        timestamp_ms=1_750_000_000_000 + number,
-    )
 
 
 class Load:
@@ -90,7 +74,7 @@ class Load:
             self._producer.poll(0.02)
 
     def _send(self, partition: int) -> None:
-        made = record(next(self._numbers))
+        made = numbered_record(next(self._numbers), VALUE_BYTES)
         while True:
             try:
                 self._producer.produce(

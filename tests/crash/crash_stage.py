@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,6 +25,7 @@ from tests.auditor import Finding, ProducersLog, Record, audit
 from tests.auditor_sights import consumer_sight, dropped_by_broker, table_sights
 from tests.crash.cradle import Cradle
 from tests.native.stage import eventually
+from tests.numbered_record import numbered_record, numbered_value
 from tiering.spool import SPOOL_SUFFIX
 
 MIB = 1 << 20
@@ -246,19 +247,11 @@ def schema_of(schema_id: int) -> str:
 
 
 def _record(number: int, schema_id: int | None) -> Record:
-    value: bytes | None = b"%010d " % number + random.Random(number).randbytes(VALUE_BYTES)
-    if schema_id is not None:
-        assert value is not None
-        head = b"\x00" + schema_id.to_bytes(4, "big")
-        value = head + _varint(number) + _varint(len(value)) + value
-    elif number % 97 == 0:
-        value = None if number % 2 else b""
-    return Record(
-        key=None if number % 5 == 0 else b"key-%d" % (number % 100),
-        value=value,
-        headers=(("n", b"%d" % number), ("n", None)) if number % 31 == 0 else (),
-        timestamp_ms=1_750_000_000_000 + number,
-    )
+    made = numbered_record(number, VALUE_BYTES)
+    if schema_id is None:
+        return made
+    note = numbered_value(number, VALUE_BYTES)
+    return replace(made, value=b"\x00" + schema_id.to_bytes(4, "big") + _varint(number) + _varint(len(note)) + note)
 
 
 def _varint(number: int) -> bytes:
