@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import pyarrow as pa
 import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -115,8 +114,6 @@ def _answer_tasks(
     items = pickle.loads(pickled_items)
     for index in indexes:
         yield index, pickle.dumps(work(items[index]), protocol=pickle.HIGHEST_PROTOCOL)
-    # Blocks and row groups come and go by the hundred megabytes: give them back between two segments.
-    pa.default_memory_pool().release_unused()
 
 
 def _reason(error: Exception) -> str:
