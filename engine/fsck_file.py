@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 
 from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
-from engine.formats.value_codec import ValueCodec, open_codec
 from engine.fsck_bounds import Leaf, LeafClaim, LeafFacts, false_claims, leaf_facts, merge_facts
 from engine.fsck_report import Damage, Finding
 from engine.offset_range import OffsetRange
 from engine.records import Records
 from engine.table.data_file import FileFooter, FileName, parse_file_name
 from engine.table.manifests import TableFile
+from engine.table.row_codecs import RowCodecs
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TableFacts
 
@@ -90,13 +90,13 @@ def check_file(table: TableFacts, listed: ListedFile) -> CheckedFile:
 
 def file_records(table: TableFacts, path: str, wanted: OffsetRange) -> Iterator[Records]:
     """The records of a file that lie in ``wanted``, in blocks. Raises Corrupt (unreadable), Unavailable."""
-    codec = open_codec(table.codec, table.value_fields)
+    codecs = RowCodecs.of(table)
     with _parquet(table, path) as file:
         for group in range(file.metadata.num_row_groups):
             if not _may_hold(file.metadata.row_group(group), table.layout.offset, wanted):
                 continue
             for batch in file.iter_batches(_BLOCK_ROWS, row_groups=[group], use_threads=False):
-                records = records_from_rows(table.layout, batch, codec)
+                records = records_from_rows(table.layout, batch, codecs)
                 first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
                 if first < last:
                     yield records.slice(int(first), int(last))
@@ -155,18 +155,18 @@ class _FileCheck:
         return True
 
     def _check_rows(self, file: Any, footer: FileFooter) -> None:
-        codec = open_codec(self.table.codec, self.table.value_fields)
+        codecs = RowCodecs.of(self.table)
         rows = _Rows(layout_offset=self.table.layout.offset, layout_partition=self.table.layout.partition)
         for group in range(file.metadata.num_row_groups):
             group_facts: dict[Leaf, LeafFacts] = {}
             for batch in file.iter_batches(_BLOCK_ROWS, row_groups=[group], use_threads=False):
-                rows.take(batch, footer, self._digest(batch, codec))
+                rows.take(batch, footer, self._digest(batch, codecs))
                 group_facts = merge_facts(group_facts, leaf_facts(batch)) if group_facts else leaf_facts(batch)
             rows.facts = merge_facts(rows.facts, group_facts) if rows.facts else group_facts
         self._judge(rows, footer)
 
-    def _digest(self, batch: pa.RecordBatch, codec: ValueCodec) -> RangeDigest:
-        return digest_of(records_from_rows(self.table.layout, batch, codec))
+    def _digest(self, batch: pa.RecordBatch, codecs: RowCodecs) -> RangeDigest:
+        return digest_of(records_from_rows(self.table.layout, batch, codecs))
 
     def _judge(self, rows: _Rows, footer: FileFooter) -> None:
         for message in rows.misplaced:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from engine.digest import EMPTY_DIGEST, digest_of
 from engine.errors import Corrupt, FloebergError, Unavailable
-from engine.formats.value_codec import open_codec
 from engine.fsck_file import CheckedFile, ListedFile
 from engine.fsck_report import Damage, Finding, Severity
 from engine.table.adopted_rows import AdoptedFile, read_window
 from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.manifests import TableFile
+from engine.table.row_codecs import RowCodecs
 from engine.table.table_adoption import broken, examine_files, gather_in_process
 from engine.table.topic_table import TopicTable
 
@@ -50,11 +50,11 @@ def check_adopted(table: TopicTable, range_file: TableFile) -> CheckedFile:
         size_bytes=sum(part.size_bytes for part in range_file.parts),
         claims={},
     )
-    codec = open_codec(table.codec, table.value_fields)
+    codecs = RowCodecs.of(table)
     digest, problem = EMPTY_DIGEST, None
     try:
         for window in AdoptedFile(file=range_file).windows(range_file.range):
-            records = read_window(table, range_file, window, codec)
+            records = read_window(table, range_file, window, codecs)
             digest = digest if records is None else digest.then(digest_of(records))
         if digest != proven:
             problem = f"its rows have the digest {digest.to_text()}, it was adopted with {proven.to_text()}"

@@ -11,7 +11,6 @@ import numpy as np
 
 from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.errors import Corrupt, Unavailable
-from engine.formats.value_codec import open_codec
 from engine.fsck_file import CheckedFile, file_records
 from engine.fsck_report import Damage, Finding, Severity
 from engine.kafka_log.segment import Segment
@@ -20,6 +19,7 @@ from engine.kafka_log.transaction_index import AbortedTransaction, aborted_in
 from engine.offset_range import OffsetRange
 from engine.records import Records
 from engine.table.adopted_rows import AdoptedFile, read_window
+from engine.table.row_codecs import RowCodecs
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 
@@ -185,9 +185,9 @@ def _records_of(table: TopicTable, file: CheckedFile, wanted: OffsetRange) -> It
     if file.adopted is None:
         yield from file_records(table.facts, file.listed.path, wanted)
         return
-    codec = open_codec(table.codec, table.value_fields)
+    codecs = RowCodecs.of(table)
     for window in AdoptedFile(file=file.adopted).windows(wanted):
-        records = read_window(table, file.adopted, window, codec)
+        records = read_window(table, file.adopted, window, codecs)
         if records is not None:
             first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
             yield records.slice(int(first), int(last))

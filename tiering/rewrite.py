@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.errors import Corrupt, FloebergError
-from engine.formats.value_codec import Decoded, ValueCodec, Verdict, open_codec
+from engine.formats.value_codec import Decoded, Verdict
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
 from engine.records import Records
 from engine.table.data_file import FileFooter
 from engine.table.parquet_settings import ParquetSettings, choose_settings
 from engine.table.parquet_writer import ParquetFileWriter
+from engine.table.row_codecs import RowCodecs
 from engine.table.rows import rows_from_records
 from tiering.rewrite_task import NeedsSchemas, RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
 
@@ -40,11 +42,12 @@ def rewrite_segment(task: RewriteTask) -> RewriteOutcome:
 class _Rewrite:
     def __init__(self, task: RewriteTask) -> None:
         self._task = task
-        self._codec: ValueCodec = open_codec(task.table.codec, task.table.value_fields)
+        self._codecs = RowCodecs.of(task.table)
         self._writer: ParquetFileWriter | None = None
         self._settings: ParquetSettings | None = None
         self._digest: RangeDigest = EMPTY_DIGEST
         self._schema_ids: set[int] = set()
+        self._key_schema_ids: set[int] = set()
         self._raw_rows = 0
         self._error_rows = 0
         self._value_bytes = 0
@@ -60,10 +63,12 @@ class _Rewrite:
             closed=task.closed,
         )
         for records in blocks:
-            decoded = self._codec.decode(records.value)
-            if decoded.missing_schema_ids:
-                return NeedsSchemas(schema_ids=decoded.missing_schema_ids)
-            self._add(records, decoded)
+            decoded = self._codecs.value.decode(records.value)
+            decoded_key = None if self._codecs.key is None else self._codecs.key.decode(records.key)
+            missing_keys = frozenset() if decoded_key is None else decoded_key.missing_schema_ids
+            if decoded.missing_schema_ids or missing_keys:
+                return NeedsSchemas(schema_ids=decoded.missing_schema_ids, key_schema_ids=missing_keys)
+            self._add(records, decoded, decoded_key)
         if not task.closed:
             _refuse_short_read(task.segment_path, task)
         return self._finish()
@@ -72,14 +77,19 @@ class _Rewrite:
         if self._writer is not None:
             self._writer.abort()
 
-    def _add(self, records: Records, decoded: Decoded) -> None:
+    def _add(self, records: Records, decoded: Decoded, decoded_key: Decoded | None) -> None:
         task = self._task
         self._digest = self._digest.then(digest_of(records))
-        self._raw_rows += decoded.count_of(Verdict.KEEP_RAW)
-        self._error_rows += decoded.count_of(Verdict.UNDECODABLE)
+        worst = decoded.verdict if decoded_key is None else np.maximum(decoded.verdict, decoded_key.verdict)
+        self._raw_rows += int(np.count_nonzero(worst == Verdict.KEEP_RAW))
+        self._error_rows += int(np.count_nonzero(worst == Verdict.UNDECODABLE))
         self._schema_ids.update(decoded.schema_id.unique().drop_null().to_pylist())
+        if decoded_key is not None:
+            self._key_schema_ids.update(decoded_key.schema_id.unique().drop_null().to_pylist())
         self._value_bytes += records.value.size_bytes
-        rows = rows_from_records(task.table.layout, task.table.schema, task.partition.partition, records, decoded)
+        rows = rows_from_records(
+            task.table.layout, task.table.schema, task.partition.partition, records, decoded, decoded_key
+        )
         if self._writer is None:
             self._settings = _settings_for(task.table.settings, rows)
             self._writer = ParquetFileWriter(
@@ -98,9 +108,10 @@ class _Rewrite:
                 range=task.range,
                 record_count=self._digest.record_count,
                 digest=self._digest,
-                codec=self._codec.name,
-                codec_version=self._codec.version,
+                codec=self._codecs.value.name,
+                codec_version=self._codecs.value.version,
                 schema_ids=tuple(sorted(self._schema_ids)),
+                key_schema_ids=tuple(sorted(self._key_schema_ids)),
             )
             description = self._writer.finish(
                 footer, leader_epoch=task.leader_epoch, raw_rows=self._raw_rows, error_rows=self._error_rows

@@ -59,9 +59,10 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsSchemas:
-    """Nothing was written: these schema ids must be resolved, or given up with a reason, first."""
+    """Nothing was written: these ids, of values' and of keys' schemas, must be resolved, or given up, first."""
 
-    schema_ids: frozenset[int]
+    schema_ids: frozenset[int] = frozenset()
+    key_schema_ids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

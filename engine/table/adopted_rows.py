@@ -14,13 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.formats.value_codec import ValueCodec
 from engine.offset_range import OffsetRange
 from engine.records import Records
 from engine.table.adopted_range import ForeignFile
 from engine.table.columns import arrow_schema
 from engine.table.foreign_rows import open_foreign
 from engine.table.manifests import TableFile
+from engine.table.row_codecs import RowCodecs
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TopicTable
 
@@ -61,7 +61,7 @@ class AdoptedFile:
             at = window.end
 
 
-def read_window(table: TopicTable, file: TableFile, window: OffsetRange, codec: ValueCodec) -> Records | None:
+def read_window(table: TopicTable, file: TableFile, window: OffsetRange, codecs: RowCodecs) -> Records | None:
     """The records of an adopted range that lie in ``window``, in offset order; None where there is none.
 
     Memory: the window's rows and one batch. Raises Corrupt (a file is missing, damaged, or has an offset twice),
@@ -75,7 +75,7 @@ def read_window(table: TopicTable, file: TableFile, window: OffsetRange, codec: 
     order = np.argsort(offset, kind="stable")
     if bool((np.diff(offset[order]) <= 0).any()):
         raise Corrupt("an offset is there twice", topic=table.topic, partition=file.partition, offset=window.start)
-    return records_from_rows(table.layout, rows.take(pa.array(order)), codec)
+    return records_from_rows(table.layout, rows.take(pa.array(order)), codecs)
 
 
 def _rows_of(table: TopicTable, part: ForeignFile, window: OffsetRange) -> Iterator[pa.RecordBatch]:

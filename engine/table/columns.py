@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import pyarrow as pa
 from pyiceberg import types as iceberg
@@ -26,18 +26,37 @@ HEADERS_TYPE = pa.list_(
 )
 
 
+_KEYS_WITH_SCHEMAS = frozenset({"avro", "protobuf", "json"})
+_TYPED_KEYS = _KEYS_WITH_SCHEMAS | {"csv"}
+_PLAIN_KEYS = frozenset({"string", "raw"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """What a topic's settings decide about Kafka's own columns: the prefix of their names and the type of the key."""
+    """What a topic's settings decide about Kafka's own columns: the prefix of their names and the type of the key.
+
+    ``key``: string and raw are the column itself; a value format's name makes it a struct of that codec's fields.
+    """
 
     prefix: str = "kafka_"
-    key: Literal["string", "raw"] = "string"
+    key: str = "string"
 
     def __post_init__(self) -> None:
         if not self.prefix or not self.prefix.isascii():
             raise Invalid(f"a column prefix is one or more ASCII characters, not {self.prefix!r}")
-        if self.key not in {"string", "raw"}:
-            raise Invalid(f"a topic's key is string or raw, not {self.key!r}")
+        if self.key not in _PLAIN_KEYS | _TYPED_KEYS:
+            known = ", ".join(sorted(_PLAIN_KEYS | _TYPED_KEYS))
+            raise Invalid(f"a topic's key is one of {known}, not {self.key!r}")
+
+    @property
+    def has_typed_key(self) -> bool:
+        """Whether a codec makes the key's column, and its bytes again."""
+        return self.key in _TYPED_KEYS
+
+    @property
+    def key_has_schemas(self) -> bool:
+        """Whether keys may name a writer schema: the columns of the key are then known with the first one."""
+        return self.key in _KEYS_WITH_SCHEMAS
 
     @property
     def partition(self) -> str:
@@ -68,6 +87,10 @@ class TableLayout:
         return f"{self.prefix}key_raw"
 
     @property
+    def key_schema_id(self) -> str:
+        return f"{self.prefix}key_schema_id"
+
+    @property
     def headers(self) -> str:
         return f"{self.prefix}headers"
 
@@ -91,16 +114,20 @@ class TableLayout:
     def is_null(self) -> str:
         return f"{self.prefix}is_null"
 
-    def metadata_fields(self) -> tuple[pa.Field, ...]:
-        """Kafka's own columns in table order, without field ids."""
+    def metadata_fields(self, key_fields: Sequence[pa.Field] = ()) -> tuple[pa.Field, ...]:
+        """Kafka's own columns in table order, without field ids.
+
+        ``key_fields`` what a typed key is made of: a struct needs a field at least, so without any there is no column.
+        """
         return (
             pa.field(self.partition, pa.int32(), nullable=False),
             pa.field(self.offset, pa.int64(), nullable=False),
             pa.field(self.timestamp, pa.timestamp("us", UTC), nullable=False),
             pa.field(self.timestamp_type, pa.int32()),
             pa.field(self.leader_epoch, pa.int32()),
-            pa.field(self.key_column, pa.string() if self.key == "string" else pa.binary()),
+            *self._key_field(key_fields),
             pa.field(self.key_raw, pa.binary()),
+            *((pa.field(self.key_schema_id, pa.int32()),) if self.key_has_schemas else ()),
             pa.field(self.headers, HEADERS_TYPE),
             pa.field(self.headers_raw, pa.binary()),
             pa.field(self.value_raw, pa.binary()),
@@ -108,6 +135,11 @@ class TableLayout:
             pa.field(self.error, pa.string()),
             pa.field(self.is_null, pa.bool_()),
         )
+
+    def _key_field(self, key_fields: Sequence[pa.Field]) -> tuple[pa.Field, ...]:
+        if not self.has_typed_key:
+            return (pa.field(self.key_column, pa.string() if self.key == "string" else pa.binary()),)
+        return (pa.field(self.key_column, pa.struct(list(key_fields))),) if key_fields else ()
 
     def is_metadata(self, name: str) -> bool:
         """Whether a column is, or would be taken for, one of Kafka's own; engines compare names without case."""
@@ -126,14 +158,16 @@ class TableLayout:
             raise Invalid(f"a table layout is not the JSON that this program writes: {error!r}") from error
 
 
-def iceberg_schema(layout: TableLayout, value_fields: Sequence[pa.Field]) -> Schema:
+def iceberg_schema(
+    layout: TableLayout, value_fields: Sequence[pa.Field], key_fields: Sequence[pa.Field] = ()
+) -> Schema:
     """The schema to create a table with. Ids are provisional: the created table has its own.
 
     Raises Invalid when a value field's name starts with the prefix, repeats, or has a type no column can hold.
     """
     _check_names(layout, value_fields)
     ids = iter(range(1, 1 << 30))
-    return Schema(*(_nested_field(field, ids) for field in (*layout.metadata_fields(), *value_fields)))
+    return Schema(*(_nested_field(field, ids) for field in (*layout.metadata_fields(key_fields), *value_fields)))
 
 
 def _check_names(layout: TableLayout, value_fields: Sequence[pa.Field]) -> None:
@@ -152,6 +186,17 @@ def _check_names(layout: TableLayout, value_fields: Sequence[pa.Field]) -> None:
 def value_fields(schema: Schema, layout: TableLayout) -> tuple[pa.Field, ...]:
     """The value's columns of a table as Arrow fields without ids, in table order."""
     return tuple(_arrow_field(field, with_ids=False) for field in schema.fields if not layout.is_metadata(field.name))
+
+
+def key_fields(schema: Schema, layout: TableLayout) -> tuple[pa.Field, ...]:
+    """What a table's typed key is made of, as Arrow fields without ids; none for other keys, and before the first."""
+    return key_fields_of((_arrow_field(field, with_ids=False) for field in schema.fields), layout)
+
+
+def key_fields_of(fields: Iterable[pa.Field], layout: TableLayout) -> tuple[pa.Field, ...]:
+    """The fields of the typed key among a table's columns."""
+    found = (field.type for field in fields if field.name == layout.key_column and layout.has_typed_key)
+    return tuple(next(found, pa.struct([])))
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:

@@ -77,9 +77,11 @@ class FileFooter:
     codec: str
     codec_version: int
     schema_ids: tuple[int, ...]
+    key_schema_ids: tuple[int, ...] = ()
     format_version: int = FORMAT_VERSION
 
     def to_key_values(self) -> dict[str, str]:
+        of_keys = {f"{FOOTER_PREFIX}key_schema_ids": json.dumps(list(self.key_schema_ids))}
         return {
             f"{FOOTER_PREFIX}format_version": str(self.format_version),
             f"{FOOTER_PREFIX}topic": self.topic,
@@ -91,6 +93,7 @@ class FileFooter:
             f"{FOOTER_PREFIX}codec": self.codec,
             f"{FOOTER_PREFIX}codec_version": str(self.codec_version),
             f"{FOOTER_PREFIX}schema_ids": json.dumps(list(self.schema_ids)),
+            **(of_keys if self.key_schema_ids else {}),
         }
 
     @classmethod
@@ -109,6 +112,7 @@ class FileFooter:
                 codec=named[f"{FOOTER_PREFIX}codec"],
                 codec_version=int(named[f"{FOOTER_PREFIX}codec_version"]),
                 schema_ids=tuple(json.loads(named[f"{FOOTER_PREFIX}schema_ids"])),
+                key_schema_ids=tuple(json.loads(named.get(f"{FOOTER_PREFIX}key_schema_ids", "[]"))),
                 format_version=int(named[f"{FOOTER_PREFIX}format_version"]),
             )
         except (KeyError, ValueError, TypeError, Invalid) as error:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from engine.digest_runs import DigestRuns, runs_of
 from engine.errors import Corrupt, FloebergError
-from engine.formats.value_codec import open_codec
 from engine.table.adopted_range import ForeignFile
 from engine.table.foreign_rows import open_foreign
+from engine.table.row_codecs import RowCodecs
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TableFacts
 
@@ -43,7 +43,7 @@ class ForeignEvidence:
 def gather_evidence(task: ForeignTask) -> ForeignEvidence:
     """Raises Corrupt: the file is missing or damaged, has rows of another partition, or rows that give no record."""
     facts, part = task.table, task.file
-    codec = open_codec(facts.codec, facts.value_fields)
+    codecs = RowCodecs.of(facts)
     cuts = np.array(task.cuts, np.int64)
     found: list[DigestRuns] = []
     run_count = 0
@@ -55,7 +55,7 @@ def gather_evidence(task: ForeignTask) -> ForeignEvidence:
                 _check_partition(batch, task)
                 order = pc.sort_indices(batch.column(facts.layout.offset))
                 try:
-                    records = records_from_rows(facts.layout, pa.Table.from_batches([batch.take(order)]), codec)
+                    records = records_from_rows(facts.layout, pa.Table.from_batches([batch.take(order)]), codecs)
                 except FloebergError as error:
                     raise _corrupt(task, f"its rows don't give records back: {error.problem}") from error
                 found.append(runs_of(records, cuts))

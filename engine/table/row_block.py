@@ -11,13 +11,13 @@ import numpy as np
 
 from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt
-from engine.formats.value_codec import ValueCodec, open_codec
 from engine.offset_range import OffsetRange
 from engine.records import NO_RECORDS, Records
 from engine.table.adopted_rows import read_window
 from engine.table.file_index import OpenFile, OpenGroup
 from engine.table.manifests import TableFile
 from engine.table.page_reader import PageRun, read_rows
+from engine.table.row_codecs import RowCodecs
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TopicTable
 
@@ -48,7 +48,7 @@ class RowBlockReader:
     """Decodes rows to records. Safe to use from several threads: each takes a codec of its own."""
 
     def __init__(self) -> None:
-        self._codecs: BoundedCache[str, _IdleCodecs] = BoundedCache(capacity=CODECS_KEPT, cost_of=lambda _: 1)
+        self._idle: BoundedCache[str, _IdleCodecs] = BoundedCache(capacity=CODECS_KEPT, cost_of=lambda _: 1)
 
     def read(
         self, table: TopicTable, opened: OpenFile, group: OpenGroup, run: PageRun, *, is_sequential: bool
@@ -66,8 +66,8 @@ class RowBlockReader:
             unread=unread,
         )
         try:
-            with self._codec(table) as codec:
-                records = records_from_rows(table.layout, rows, codec)
+            with self._codecs(table) as codecs:
+                records = records_from_rows(table.layout, rows, codecs)
         except Corrupt as error:
             raise Corrupt(
                 error.problem,
@@ -91,8 +91,8 @@ class RowBlockReader:
 
     def read_window(self, table: TopicTable, file: TableFile, window: OffsetRange) -> RowBlock:
         """The block of an adopted range that a window is: its rows are its offsets. Raises Corrupt, Unavailable."""
-        with self._codec(table) as codec:
-            records = read_window(table, file, window, codec) or NO_RECORDS
+        with self._codecs(table) as codecs:
+            records = read_window(table, file, window, codecs) or NO_RECORDS
         return RowBlock(
             path=file.path,
             group=0,
@@ -104,40 +104,44 @@ class RowBlockReader:
         )
 
     @contextmanager
-    def _codec(self, table: TopicTable) -> Iterator[ValueCodec]:
-        idle = self._codecs.get(table.location)
+    def _codecs(self, table: TopicTable) -> Iterator[RowCodecs]:
+        idle = self._idle.get(table.location)
         if idle is None or not idle.fits(table):
             idle = _IdleCodecs(table)
-            self._codecs.put(table.location, idle)
-        codec = idle.take() or open_codec(table.codec, idle.fields)
+            self._idle.put(table.location, idle)
+        codecs = idle.take() or RowCodecs.of(table)
         try:
-            yield codec
+            yield codecs
         finally:
-            idle.give_back(codec)
+            idle.give_back(codecs)
 
 
 class _IdleCodecs:
     """The open codecs of one table, as it was loaded."""
 
     def __init__(self, table: TopicTable) -> None:
-        self.fields = table.value_fields
         self._table = table
-        self._idle: list[ValueCodec] = []
+        self._read = _what_is_read(table)
+        self._idle: list[RowCodecs] = []
         self._lock = threading.Lock()
 
     def fits(self, table: TopicTable) -> bool:
         """Whether the codecs read ``table`` too: most commits change neither schemas nor columns."""
         same_metadata = table.metadata_location == self._table.metadata_location
-        return same_metadata or (table.codec == self._table.codec and table.value_fields == self.fields)
+        return same_metadata or _what_is_read(table) == self._read
 
-    def take(self) -> ValueCodec | None:
+    def take(self) -> RowCodecs | None:
         with self._lock:
             return self._idle.pop() if self._idle else None
 
-    def give_back(self, codec: ValueCodec) -> None:
+    def give_back(self, codecs: RowCodecs) -> None:
         with self._lock:
             if len(self._idle) < IDLE_CODECS:
-                self._idle.append(codec)
+                self._idle.append(codecs)
+
+
+def _what_is_read(table: TopicTable) -> tuple[object, ...]:
+    return table.codec, table.value_fields, table.key_codec, table.key_fields
 
 
 def _expected_offsets(opened: OpenFile, group: OpenGroup, run: PageRun) -> OffsetRange:

@@ -11,11 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.utf8_kernels import rows_not_utf8
 from engine.formats.value_codec import Decoded, ValueCodec, Verdict
 from engine.records import NULL_LENGTH, ByteSpans, Records
 from engine.table.columns import TableLayout
+from engine.table.error_column import error_column
 from engine.table.header_rows import header_columns, headers_from_columns
+from engine.table.key_rows import key_columns, keys_from_columns
+from engine.table.raw_columns import kept_bytes, rows_kept, with_raw
+from engine.table.row_codecs import RowCodecs
 
 US_PER_MS = 1000
 _LARGEST_MS_IN_US = (2**63 - 1) // US_PER_MS
@@ -27,41 +30,42 @@ UNKNOWN_EPOCH = -1
 
 
 def rows_from_records(
-    layout: TableLayout, schema: pa.Schema, partition: int, records: Records, decoded: Decoded
+    layout: TableLayout,
+    schema: pa.Schema,
+    partition: int,
+    records: Records,
+    decoded: Decoded,
+    decoded_key: Decoded | None = None,
 ) -> pa.RecordBatch:
     """The rows of ``n`` records of one partition, as the table's Arrow ``schema`` has them.
 
-    ``decoded`` is what the codec made of ``records.value``. The batch shares the memory of both. Raises Invalid when
-    the codec's columns are not those of the table.
+    ``decoded`` is what the codec made of ``records.value``, ``decoded_key`` what the key's codec, where keys are
+    typed, made of ``records.key``. The batch shares the memory of all. Raises Invalid when the codecs' columns are not
+    those of the table.
     """
     count = len(records)
     if len(decoded) != count:
         raise Invalid(f"{len(decoded)} decoded values were given for {count} records")
     timestamp, timestamp_type = _timestamp_columns(records)
-    key, key_raw = _key_columns(layout, records.key)
     headers, headers_raw = header_columns(records.headers, count)
-    metadata: tuple[pa.Array, ...] = (
-        pa.array(np.full(count, partition, np.int32)),
-        pa.array(np.ascontiguousarray(records.offset)),
-        timestamp,
-        timestamp_type,
-        _nullable_epoch(records.leader_epoch),
-        key,
-        key_raw,
-        headers,
-        headers_raw,
-        _kept(records.value, decoded.verdict != Verdict.EXACT),
-        decoded.schema_id,
-        _error_column(decoded),
-        pa.array(records.value.length == NULL_LENGTH),
-    )
-    names = [field.name for field in layout.metadata_fields()]
-    return pa.RecordBatch.from_arrays(
-        _in_table_order(schema, dict(zip(names, metadata, strict=True)), decoded), schema=schema
-    )
+    metadata: dict[str, pa.Array] = {
+        layout.partition: pa.array(np.full(count, partition, np.int32)),
+        layout.offset: pa.array(np.ascontiguousarray(records.offset)),
+        layout.timestamp: timestamp,
+        layout.timestamp_type: timestamp_type,
+        layout.leader_epoch: _nullable_epoch(records.leader_epoch),
+        **key_columns(layout, records.key, decoded_key),
+        layout.headers: headers,
+        layout.headers_raw: headers_raw,
+        layout.value_raw: kept_bytes(records.value, decoded.verdict != Verdict.EXACT),
+        layout.schema_id: decoded.schema_id,
+        layout.error: error_column(decoded, decoded_key),
+        layout.is_null: pa.array(records.value.length == NULL_LENGTH),
+    }
+    return pa.RecordBatch.from_arrays(_in_table_order(schema, metadata, decoded), schema=schema)
 
 
-def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, codec: ValueCodec) -> Records:
+def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, codecs: RowCodecs) -> Records:
     """The records that ``rows_from_records`` was given. ``rows`` in file order, at most 2 GiB in any one column.
 
     A column that is null in every row may be left out, and strings may be dictionary-encoded.
@@ -80,8 +84,8 @@ def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, code
         timestamp_ms=np.where(kept_ms, timestamp, timestamp // US_PER_MS),
         timestamp_type=(timestamp_type - np.where(kept_ms, MILLISECONDS_KEPT, 0)).astype(np.int8),
         leader_epoch=_epochs(columns.get(layout.leader_epoch), count),
-        key=_with_raw(_spans(columns.get(layout.key_column), count), columns.get(layout.key_raw)),
-        value=_values(layout, columns, value_columns, codec, count),
+        key=keys_from_columns(layout, columns, codecs.key, count),
+        value=_values(layout, columns, value_columns, codecs.value, count),
         headers=headers_from_columns(columns.get(layout.headers), columns.get(layout.headers_raw), count),
     )
 
@@ -143,42 +147,6 @@ def _nullable_epoch(leader_epoch: NDArray[np.int32]) -> pa.Array:
     return pa.array(np.ascontiguousarray(leader_epoch), mask=unknown if bool(unknown.any()) else None)
 
 
-def _key_columns(layout: TableLayout, keys: ByteSpans) -> tuple[pa.Array, pa.Array]:
-    nothing_kept = pa.nulls(len(keys), pa.binary())
-    if layout.key == "raw":
-        return _binary(keys), nothing_kept
-    not_text = rows_not_utf8(keys)
-    if not bool(not_text.any()):
-        return as_string(_binary(keys)), nothing_kept
-    return as_string(_kept(keys, ~not_text)), _kept(keys, not_text)
-
-
-def _kept(spans: ByteSpans, keep: NDArray[np.bool_]) -> pa.Array:
-    """The strings of the rows to keep as a binary column, null elsewhere."""
-    if not bool(keep.any()):
-        return pa.nulls(len(spans), pa.binary())
-    length = np.where(keep, spans.length, np.int32(NULL_LENGTH))
-    return _binary(ByteSpans(data=spans.data, start=spans.start, length=length))
-
-
-def _binary(spans: ByteSpans) -> pa.Array:
-    array = spans.to_arrow()
-    if array.type != pa.binary():
-        raise Invalid("one column of a block passes 2 GiB", next_step="turn fewer records at a time into rows")
-    return array
-
-
-def as_string(array: pa.Array) -> pa.Array:
-    """The same bytes, known to be UTF-8, as text: no byte is copied or looked at again."""
-    return pa.Array.from_buffers(pa.string(), len(array), array.buffers(), array.null_count, array.offset)
-
-
-def _error_column(decoded: Decoded) -> pa.Array:
-    if not decoded.reasons or bool((decoded.reason < 0).all()):
-        return pa.nulls(len(decoded), pa.string())
-    return pa.array(decoded.reasons, pa.string()).take(pa.array(decoded.reason, mask=decoded.reason < 0))
-
-
 def _values(
     layout: TableLayout,
     columns: dict[str, pa.Array],
@@ -188,33 +156,11 @@ def _values(
 ) -> ByteSpans:
     is_null = _required(columns, layout.is_null).to_numpy(zero_copy_only=False)
     raw = columns.get(layout.value_raw)
-    kept = np.zeros(count, np.bool_)
-    if raw is not None and raw.null_count < count:
-        kept = raw.is_valid().to_numpy(zero_copy_only=False)
     schema_id = columns.get(layout.schema_id)
     if schema_id is None:
         schema_id = pa.nulls(count, pa.int32())
-    encoded = codec.encode(value_columns, schema_id, ~(is_null | kept))
-    return _with_raw(encoded, raw)
-
-
-def _with_raw(spans: ByteSpans, raw: pa.Array | None) -> ByteSpans:
-    """Put the bytes of the raw column over the rows that have some."""
-    if raw is None or raw.null_count == len(raw):
-        return spans
-    kept = _spans(raw, len(raw))
-    is_kept = kept.length != NULL_LENGTH
-    return ByteSpans(
-        data=np.concatenate([spans.data, kept.data]),
-        start=np.where(is_kept, kept.start + len(spans.data), spans.start),
-        length=np.where(is_kept, kept.length, spans.length),
-    )
-
-
-def _spans(array: pa.Array | None, count: int) -> ByteSpans:
-    if array is None:
-        return ByteSpans.nulls(count)
-    return ByteSpans.from_arrow(array)
+    encoded = codec.encode(value_columns, schema_id, ~(is_null | rows_kept(raw, count)))
+    return with_raw(encoded, raw)
 
 
 def _epochs(column: pa.Array | None, count: int) -> NDArray[np.int32]:

@@ -22,6 +22,7 @@ from engine.table.topic_table import (
     CODEC_PROPERTY,
     EMPTY_PREFIX,
     FORMAT_VERSION_PROPERTY,
+    KEY_CODEC_PROPERTY,
     LAYOUT_PROPERTY,
     SKIPPED_PREFIX,
     TOPIC_ID_PROPERTY,
@@ -42,6 +43,7 @@ _SEALED_NAMES = frozenset(
         TOPIC_ID_PROPERTY,
         LAYOUT_PROPERTY,
         CODEC_PROPERTY,
+        KEY_CODEC_PROPERTY,
     }
 )
 

@@ -21,17 +21,17 @@ from engine.table.seal import schema_seal_property, seal_property
 from engine.table.topic_table import (
     ADOPTED_PREFIX,
     CLUSTER_ID_PROPERTY,
-    CODEC_PROPERTY,
     EMPTY_PREFIX,
     FORMAT_VERSION_PROPERTY,
+    KEY_PROPERTIES,
     LAYOUT_PROPERTY,
-    SCHEMA_FILE_PREFIX,
-    SCHEMA_PREFIX,
     SETTINGS_PROPERTY,
     SKIPPED_PREFIX,
     TABLE_FORMAT_VERSION,
     TOPIC_ID_PROPERTY,
     TOPIC_PROPERTY,
+    VALUE_PROPERTIES,
+    CodecProperties,
     TopicTable,
 )
 from engine.table.warehouse import Warehouse
@@ -56,7 +56,13 @@ _FIRST_SCHEMA_ID = _FIRST_SPEC_ID = 0
 
 
 def new_table_properties(
-    *, topic: str, topic_id: str, cluster_id: str, layout: TableLayout, codec: CodecSpec
+    *,
+    topic: str,
+    topic_id: str,
+    cluster_id: str,
+    layout: TableLayout,
+    codec: CodecSpec,
+    key_codec: CodecSpec | None = None,
 ) -> dict[str, str]:
     """What the table of a topic is created with. Schemas are added when records that need them arrive."""
     properties = {
@@ -66,8 +72,10 @@ def new_table_properties(
         TOPIC_PROPERTY: topic,
         TOPIC_ID_PROPERTY: topic_id,
         LAYOUT_PROPERTY: layout.to_json(),
-        CODEC_PROPERTY: codec_property(codec),
+        VALUE_PROPERTIES.codec: codec_property(codec),
     }
+    if key_codec is not None:
+        properties[KEY_PROPERTIES.codec] = codec_property(key_codec)
     seal = seal_property(properties, table_uuid=None, snapshot_id=None)
     return {**properties, **seal, **schema_seal_property(_FIRST_SCHEMA_ID, _FIRST_SPEC_ID)}
 
@@ -102,6 +110,7 @@ class TableLoader:
             raise Invalid(f"the table {name} has format version {version!r}, not {TABLE_FORMAT_VERSION}")
         snapshot = table.metadata.current_snapshot()
         try:
+            layout = TableLayout.from_json(properties[LAYOUT_PROPERTY])
             return TopicTable(
                 identifier=tuple(table.name()),
                 location=table.location(),
@@ -110,8 +119,9 @@ class TableLoader:
                 topic=properties[TOPIC_PROPERTY],
                 topic_id=properties[TOPIC_ID_PROPERTY],
                 cluster_id=properties[CLUSTER_ID_PROPERTY],
-                layout=TableLayout.from_json(properties[LAYOUT_PROPERTY]),
-                codec=self._codec(properties),
+                layout=layout,
+                codec=self._codec(properties, VALUE_PROPERTIES),
+                key_codec=self._codec(properties, KEY_PROPERTIES) if layout.has_typed_key else None,
                 iceberg_schema=own_schema(table.metadata),
                 ledger=parse_ledger(properties),
                 skipped=_ranges(properties, SKIPPED_PREFIX),
@@ -130,16 +140,16 @@ class TableLoader:
                 next_step="run floeberg fsck",
             ) from error
 
-    def _codec(self, properties: Mapping[str, str]) -> CodecSpec:
+    def _codec(self, properties: Mapping[str, str], names: CodecProperties) -> CodecSpec:
         schemas = {
-            int(key.removeprefix(SCHEMA_PREFIX)): text
+            int(key.removeprefix(names.schema)): text
             for key, text in properties.items()
-            if key.startswith(SCHEMA_PREFIX)
+            if key.startswith(names.schema)
         }
         for key, path in properties.items():
-            if key.startswith(SCHEMA_FILE_PREFIX):
-                schemas[int(key.removeprefix(SCHEMA_FILE_PREFIX))] = self._schema_file(path)
-        return replace(CodecSpec.from_json(properties[CODEC_PROPERTY]), schemas=schemas)
+            if key.startswith(names.schema_file):
+                schemas[int(key.removeprefix(names.schema_file))] = self._schema_file(path)
+        return replace(CodecSpec.from_json(properties[names.codec]), schemas=schemas)
 
     def _schema_file(self, path: str) -> str:
         if path not in self._schema_files:

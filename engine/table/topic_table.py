@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from engine.formats.value_codec import CodecSpec
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange
-from engine.table.columns import TableLayout, arrow_schema, value_fields
+from engine.table.columns import TableLayout, arrow_schema, key_fields, key_fields_of, value_fields
 from engine.table.data_file import FileName, data_path
 from engine.table.ledger import LedgerEntry
 from engine.table.parquet_settings import ParquetSettings
@@ -29,9 +29,14 @@ TOPIC_PROPERTY = "floeberg.topic"
 TOPIC_ID_PROPERTY = "floeberg.topic_id"
 LAYOUT_PROPERTY = "floeberg.layout"
 CODEC_PROPERTY = "floeberg.codec"
+KEY_CODEC_PROPERTY = "floeberg.key_codec"
 SETTINGS_PROPERTY = "floeberg.parquet_settings"
 SCHEMA_PREFIX = "floeberg.schema."
 SCHEMA_FILE_PREFIX = "floeberg.schema_file."
+KEY_SCHEMA_PREFIX = "floeberg.key_schema."
+KEY_SCHEMA_FILE_PREFIX = "floeberg.key_schema_file."
+PLACEMENT_PREFIX = "floeberg.placement."
+KEY_PLACEMENT_PREFIX = "floeberg.key_placement."
 SKIPPED_PREFIX = "floeberg.skipped."
 EMPTY_PREFIX = "floeberg.empty."
 RANGE_PREFIX = "floeberg.range."
@@ -43,10 +48,33 @@ COLUMNS_PROPERTY = "floeberg.columns"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodecProperties:
+    """Under which names the table keeps one codec: its options, and by id its schemas, the files of long ones, and
+    where the fields of each stand."""
+
+    codec: str
+    schema: str
+    schema_file: str
+    placement: str
+
+
+VALUE_PROPERTIES = CodecProperties(
+    codec=CODEC_PROPERTY, schema=SCHEMA_PREFIX, schema_file=SCHEMA_FILE_PREFIX, placement=PLACEMENT_PREFIX
+)
+KEY_PROPERTIES = CodecProperties(
+    codec=KEY_CODEC_PROPERTY,
+    schema=KEY_SCHEMA_PREFIX,
+    schema_file=KEY_SCHEMA_FILE_PREFIX,
+    placement=KEY_PLACEMENT_PREFIX,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
     """What a worker needs to write or verify files of one table: plain, picklable, no catalog.
 
-    ``schema`` with field ids at every level; ``settings`` None until the first commit has chosen some.
+    ``schema`` with field ids at every level; ``settings`` None until the first commit has chosen some; ``key_codec``
+    None where the key's column is the key itself (string, raw).
     """
 
     topic: str
@@ -57,11 +85,17 @@ class TableFacts:
     schema: pa.Schema
     settings: ParquetSettings | None
     warehouse: Warehouse
+    key_codec: CodecSpec | None = None
 
     @property
     def value_fields(self) -> tuple[pa.Field, ...]:
         """The value's columns with their field ids, in table order."""
         return tuple(field for field in self.schema if not self.layout.is_metadata(field.name))
+
+    @property
+    def key_fields(self) -> tuple[pa.Field, ...]:
+        """The typed key's fields with their field ids."""
+        return key_fields_of(self.schema, self.layout)
 
     def data_path(self, name: FileName) -> str:
         """Where a new data file of the table goes."""
@@ -75,9 +109,10 @@ class TopicTable:
     ``ledger`` by partition; ``skipped`` offsets Kafka deleted before they could be stored and ``empty`` ranges that
     hold no record, both by partition: together with the files they cover the ledger's range without a gap.
     ``manifest_list`` the current snapshot's, None before the first commit; ``codec`` has the writers' schemas stored
-    with the table; ``settings`` are the remembered Parquet encodings. ``iceberg_schema`` has Floeberg's own columns
-    under the names it gave them, whatever another program calls them since: ids decide. ``adopted`` ranges whose files
-    another program wrote, proven; ``foreign`` what another program changed and nobody has judged yet.
+    with the table, ``key_codec`` those of typed keys, None where the key's column is the key itself; ``settings`` are
+    the remembered Parquet encodings. ``iceberg_schema`` has Floeberg's own columns under the names it gave them,
+    whatever another program calls them since: ids decide. ``adopted`` ranges whose files another program wrote,
+    proven; ``foreign`` what another program changed and nobody has judged yet.
     """
 
     identifier: tuple[str, ...]
@@ -98,11 +133,17 @@ class TopicTable:
     warehouse: Warehouse
     adopted: Mapping[int, tuple[AdoptedRange, ...]] = field(default_factory=dict)
     foreign: ForeignChange | None = None
+    key_codec: CodecSpec | None = None
 
     @property
     def value_fields(self) -> tuple[pa.Field, ...]:
         """The value's columns, without field ids: what a codec is opened with."""
         return value_fields(self.iceberg_schema, self.layout)
+
+    @property
+    def key_fields(self) -> tuple[pa.Field, ...]:
+        """The typed key's fields, without field ids: what its codec is opened with."""
+        return key_fields(self.iceberg_schema, self.layout)
 
     @property
     def facts(self) -> TableFacts:
@@ -116,4 +157,5 @@ class TopicTable:
             schema=arrow_schema(self.iceberg_schema),
             settings=self.settings,
             warehouse=self.warehouse,
+            key_codec=self.key_codec,
         )

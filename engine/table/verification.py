@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 
 from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.errors import Corrupt, FloebergError
-from engine.formats.value_codec import ValueCodec, open_codec
 from engine.offset_range import OffsetRange
 from engine.records import Records
 from engine.table.columns import FIELD_ID_KEY, field_id
 from engine.table.data_file import FileFooter
 from engine.table.page_reader import read_rows, whole_group
 from engine.table.ranged_file import RangedFile, ReadCount, row_group_cache
+from engine.table.row_codecs import RowCodecs
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TableFacts
 from engine.table.warehouse import READ_PIECE_BYTES, Warehouse
@@ -64,7 +64,7 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
             count=ReadCount(),
         )
         parsed = source.footer()
-        rows = _RowEvidence(facts, open_codec(facts.codec, facts.value_fields), path)
+        rows = _RowEvidence(facts, RowCodecs.of(facts), path)
         for index in range(len(parsed.group_at)):
             group = parsed.row_group(index)
             rows.add(read_rows(source, parsed, group, None, whole_group(group, None), is_sequential=True))
@@ -97,9 +97,9 @@ def _footer(path: str, facts: TableFacts) -> FileFooter:
 class _RowEvidence:
     """Folds row groups, in file order, into one account of the rows."""
 
-    def __init__(self, facts: TableFacts, codec: ValueCodec, path: str) -> None:
+    def __init__(self, facts: TableFacts, codecs: RowCodecs, path: str) -> None:
         self._facts = facts
-        self._codec = codec
+        self._codecs = codecs
         self._path = path
         self.partition = -1
         self.offsets: OffsetRange | None = None
@@ -125,7 +125,7 @@ class _RowEvidence:
 
     def _records(self, table: pa.Table) -> Records:
         try:
-            return records_from_rows(self._facts.layout, table, self._codec)
+            return records_from_rows(self._facts.layout, table, self._codecs)
         except FloebergError as error:
             raise self._corrupt(f"the rows of a data file don't give records back: {error.problem}") from error
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 
 from engine.digest import EMPTY_DIGEST, digest_of
 from engine.errors import Corrupt, Unavailable
-from engine.formats.value_codec import open_codec
 from engine.offset_range import OffsetRange
 from engine.table.adopted_rows import AdoptedFile, read_window
 from engine.table.data_file import FileDescription
 from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.manifests import ManifestReader, TableFile, live_ranges
+from engine.table.row_codecs import RowCodecs
 from engine.table.topic_table import TableFacts, TopicTable
 from engine.table.verification import Verification, verify_file
 from engine.table.verified_file import VERIFIERS_TOKEN, VerifiedFile, VerifiedRange
@@ -132,10 +132,10 @@ class Verifier:
 
     def _verify_adopted(self, table: TopicTable, file: TableFile) -> None:
         """Read the rows of an adopted range, as its consumers would, and compare with what was proven of it."""
-        codec = open_codec(table.codec, table.value_fields)
+        codecs = RowCodecs.of(table)
         digest = EMPTY_DIGEST
         for window in AdoptedFile(file=file).windows(file.range):
-            records = read_window(table, file, window, codec)
+            records = read_window(table, file, window, codecs)
             digest = digest if records is None else digest.then(digest_of(records))
         proven = next(part.digest for part in table.adopted[file.partition] if part.range == file.range)
         if digest != proven:

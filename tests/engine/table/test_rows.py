@@ -20,6 +20,7 @@ from engine.formats.value_codec import CodecSpec, Columns, Decoded, ValueCodec, 
 from engine.records import ByteSpans, Headers, Records
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema, leaves
 from engine.table.parquet_settings import DICTIONARY, ParquetSettings, choose_settings
+from engine.table.row_codecs import RowCodecs
 from engine.table.rows import records_from_rows, rows_from_records
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from tests.engine.table.table_examples import Header, records_of
@@ -141,16 +142,18 @@ def through_parquet(rows: pa.RecordBatch, *, keep_dictionaries: bool = False) ->
 @settings(max_examples=40, deadline=None)
 @given(rows=row_lists)
 def test_any_record_comes_back_from_a_parquet_file(codec_name: str, key: str, rows: list[Row]) -> None:
-    layout = TableLayout(key=key)  # type: ignore[arg-type]  # one of the two literals
+    layout = TableLayout(key=key)
     codec = codec_named(codec_name)
     records = records_from(rows)
     batch = rows_from_records(layout, table_schema(codec, layout), 7, records, codec.decode(records.value))
     batch.validate(full=True)
-    returned = records_from_rows(layout, through_parquet(batch), codec)
+    returned = records_from_rows(layout, through_parquet(batch), RowCodecs(value=codec))
     assert shown(returned) == shown(records)
     assert digest_of(returned) == digest_of(records)
-    assert shown(records_from_rows(layout, batch, codec)) == shown(records)
-    with_dictionaries = records_from_rows(layout, through_parquet(batch, keep_dictionaries=True), codec)
+    assert shown(records_from_rows(layout, batch, RowCodecs(value=codec))) == shown(records)
+    with_dictionaries = records_from_rows(
+        layout, through_parquet(batch, keep_dictionaries=True), RowCodecs(value=codec)
+    )
     assert shown(with_dictionaries) == shown(records)
 
 
@@ -164,9 +167,9 @@ def test_slice_of_records_and_slice_of_rows_are_the_same_records(rows: list[Row]
     part = records.slice(start, end)
     schema = table_schema(codec)
     whole_batch = rows_from_records(LAYOUT, schema, 0, records, codec.decode(records.value))
-    sliced_rows = records_from_rows(LAYOUT, whole_batch.slice(start, end - start), codec)
+    sliced_rows = records_from_rows(LAYOUT, whole_batch.slice(start, end - start), RowCodecs(value=codec))
     sliced_records = rows_from_records(LAYOUT, schema, 0, part, codec.decode(part.value))
-    assert shown(sliced_rows) == shown(part) == shown(records_from_rows(LAYOUT, sliced_records, codec))
+    assert shown(sliced_rows) == shown(part) == shown(records_from_rows(LAYOUT, sliced_records, RowCodecs(value=codec)))
 
 
 def test_orders_and_damaged_orders_come_back_from_a_parquet_file() -> None:
@@ -184,7 +187,7 @@ def test_orders_and_damaged_orders_come_back_from_a_parquet_file() -> None:
     decoded = codec.decode(records.value)
     assert min(decoded.count_of(verdict) for verdict in Verdict) > 0, "the damage must give every verdict"
     batch = rows_from_records(LAYOUT, table_schema(codec), 0, records, decoded)
-    returned = records_from_rows(LAYOUT, through_parquet(batch), codec)
+    returned = records_from_rows(LAYOUT, through_parquet(batch), RowCodecs(value=codec))
     assert returned.value.to_list() == records.value.to_list()
     assert digest_of(returned) == digest_of(records)
 
@@ -245,7 +248,7 @@ def test_timestamp_without_microseconds_in_64_bits_is_kept_in_milliseconds() -> 
     batch = rows_from_records(LAYOUT, table_schema(codec), 0, records, codec.decode(records.value))
     assert batch.column("kafka_timestamp_type").to_pylist() == [2]
     assert batch.column("kafka_timestamp").view(pa.int64()).to_pylist() == [2**62]
-    assert records_from_rows(LAYOUT, batch, codec).timestamp_ms.tolist() == [2**62]
+    assert records_from_rows(LAYOUT, batch, RowCodecs(value=codec)).timestamp_ms.tolist() == [2**62]
 
 
 def test_columns_that_the_table_lacks_are_refused() -> None:
@@ -264,7 +267,7 @@ def test_rows_without_raw_and_header_columns_are_older_and_still_records() -> No
     records = records_of([b"a", None, b""])
     batch = rows_from_records(LAYOUT, table_schema(codec), 0, records, codec.decode(records.value))
     older = batch.drop_columns(["kafka_headers", "kafka_headers_raw", "kafka_value_raw", "kafka_key_raw"])
-    assert shown(records_from_rows(LAYOUT, older, codec)) == shown(records)
+    assert shown(records_from_rows(LAYOUT, older, RowCodecs(value=codec))) == shown(records)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +280,7 @@ def test_damaged_header_section_is_corrupt(section: bytes) -> None:
     index = batch.schema.get_field_index("kafka_headers_raw")
     damaged = batch.set_column(index, "kafka_headers_raw", pa.array([section], pa.binary()))
     with pytest.raises(Corrupt, match="header section"):
-        records_from_rows(LAYOUT, damaged, codec)
+        records_from_rows(LAYOUT, damaged, RowCodecs(value=codec))
 
 
 def test_row_without_an_offset_is_corrupt() -> None:
@@ -285,4 +288,4 @@ def test_row_without_an_offset_is_corrupt() -> None:
     records = records_of([b"a"])
     batch = rows_from_records(LAYOUT, table_schema(codec), 0, records, codec.decode(records.value))
     with pytest.raises(Corrupt, match="kafka_offset"):
-        records_from_rows(LAYOUT, batch.drop_columns(["kafka_offset"]), codec)
+        records_from_rows(LAYOUT, batch.drop_columns(["kafka_offset"]), RowCodecs(value=codec))
