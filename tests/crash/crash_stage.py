@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -251,7 +250,7 @@ def _record(number: int, schema_id: int | None) -> Record:
     if schema_id is None:
         return made
     note = numbered_value(number, VALUE_BYTES)
-    return replace(made, value=b"\x00" + schema_id.to_bytes(4, "big") + _varint(number) + _varint(len(note)) + note)
+    return made._replace(value=b"\x00" + schema_id.to_bytes(4, "big") + _varint(number) + _varint(len(note)) + note)
 
 
 def _varint(number: int) -> bytes:
