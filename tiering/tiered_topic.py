@@ -70,7 +70,7 @@ class TieredTopic:
         rule = self.rule
         fields = ()
         if rule.value_format not in _FORMATS_WITH_SCHEMAS:
-            fields = propose_fields(rule.value_format, _NO_SCHEMA, ()).fields
+            fields = propose_fields(rule.value_format, _NO_SCHEMA, (), options=rule.codec_options).fields
         self.table = self._writer.ensure(
             topic=self.topic,
             topic_id=self.topic_id,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ _MODULE_OF_FORMAT = {
     "string": "engine.formats.text",
     "avro": "engine.formats.avro",
 }
+_MODULE_OF_ENVELOPE = {"debezium": "engine.formats.debezium"}
 
 Placement: TypeAlias = Mapping[str, str]
 """Where a schema's fields stand that are not in the column of their own name: the field's path in the schema
@@ -172,8 +174,17 @@ def open_codec(spec: CodecSpec, fields: Sequence[pa.Field]) -> ValueCodec:
 
     Raises Invalid for a format that does not exist or columns that the format can't fill.
     """
-    codec: ValueCodec = _format(spec.name).open_codec(spec, tuple(fields))
-    return codec
+    module = _format(spec.name)
+
+    def plain(inner_fields: tuple[pa.Field, ...]) -> ValueCodec:
+        codec: ValueCodec = module.open_codec(spec, inner_fields)
+        return codec
+
+    envelope = _envelope(spec.options)
+    if envelope is None:
+        return plain(tuple(fields))
+    unwrapped: ValueCodec = envelope.UnwrappedCodec(plain, tuple(fields))
+    return unwrapped
 
 
 def propose_fields(
@@ -183,15 +194,23 @@ def propose_fields(
     *,
     known: Sequence[KnownSchema] = (),
     on_conflict: OnConflict = OnConflict.SIBLING,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> FieldProposal:
     """The columns for a writer schema beside the ``existing`` ones; formats without schemas ignore the text.
 
-    ``known`` the schemas the columns come from, oldest first: by them a renamed field is known again.
-    Raises Invalid for a format that does not exist or a text that is no schema.
+    ``known`` the schemas the columns come from, oldest first: by them a renamed field is known again. ``options`` the
+    codec's. Raises Invalid for a format that does not exist or a text that is no schema.
     """
-    proposal: FieldProposal = _format(spec_name).propose_fields(
-        schema_text, tuple(existing), tuple(known), OnConflict(on_conflict)
-    )
+    module = _format(spec_name)
+
+    def plain(inner_fields: tuple[pa.Field, ...]) -> FieldProposal:
+        found: FieldProposal = module.propose_fields(schema_text, inner_fields, tuple(known), OnConflict(on_conflict))
+        return found
+
+    envelope = _envelope(options)
+    if envelope is None:
+        return plain(tuple(existing))
+    proposal: FieldProposal = envelope.propose_fields(plain, tuple(existing))
     return proposal
 
 
@@ -199,6 +218,16 @@ def _format(name: str) -> Any:
     if name not in _MODULE_OF_FORMAT:
         raise Invalid(f"there is no value format {name!r}; there are {', '.join(sorted(_MODULE_OF_FORMAT))}")
     return import_module(_MODULE_OF_FORMAT[name])
+
+
+def _envelope(options: Mapping[str, str]) -> Any | None:
+    """The module that lays an envelope's content flat, where the option ``unwrap`` names one."""
+    name = options.get("unwrap")
+    if name is None:
+        return None
+    if name not in _MODULE_OF_ENVELOPE:
+        raise Invalid(f"there is no envelope {name!r}; there is {', '.join(sorted(_MODULE_OF_ENVELOPE))}")
+    return import_module(_MODULE_OF_ENVELOPE[name])
 
 
 def struct_of(columns: Sequence[pa.Array], fields: Sequence[pa.Field], row_count: int) -> pa.StructArray:

@@ -51,7 +51,7 @@ def stage_schemas(table: Table, view: TopicTable, schemas: Mapping[int, str]) ->
                 next_step="a schema registry that was set up anew needs a new namespace for its tables",
             )
         if known is None:
-            proposal = propose_fields(view.codec.name, text, fields)
+            proposal = propose_fields(view.codec.name, text, fields, options=view.codec.options)
             for conflict in proposal.conflicts:
                 log.warning("schema_conflict", topic=view.topic, schema_id=schema_id, problem=conflict)
             fields = proposal.fields

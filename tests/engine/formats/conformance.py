@@ -23,7 +23,7 @@ class ValueCodecConformance:
     inexact_values: tuple[bytes, ...] = ()
 
     def fields(self) -> tuple[pa.Field, ...]:
-        return propose_fields(self.spec.name, self.schema_text, ()).fields
+        return propose_fields(self.spec.name, self.schema_text, (), options=self.spec.options).fields
 
     def open(self) -> ValueCodec:
         return open_codec(self.spec, self.fields())
@@ -117,13 +117,14 @@ class ValueCodecConformance:
         assert pickle.loads(pickle.dumps(self.spec)) == self.spec
 
     def test_proposal_for_a_table_that_has_the_columns_changes_nothing(self) -> None:
-        proposal = propose_fields(self.spec.name, self.schema_text, self.fields())
+        proposal = propose_fields(self.spec.name, self.schema_text, self.fields(), options=self.spec.options)
         assert proposal.fields == self.fields()
         assert proposal.conflicts == ()
 
     def test_column_of_another_type_is_a_conflict_that_names_it(self) -> None:
         name = self.fields()[0].name
-        proposal = propose_fields(self.spec.name, self.schema_text, (pa.field(name, pa.duration("s")),))
+        taken = (pa.field(name, pa.duration("s")),)
+        proposal = propose_fields(self.spec.name, self.schema_text, taken, options=self.spec.options)
         assert len(proposal.conflicts) == 1
         assert name in proposal.conflicts[0]
         assert "duration" in proposal.conflicts[0]
