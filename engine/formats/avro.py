@@ -106,7 +106,7 @@ class AvroCodec:
             why = self._spec.unresolved.get(schema_id, "it is not known")
             return _Opened(problem=f"schema {schema_id} can't be had: {why}")
         try:
-            program = compile_program(text, self.fields)
+            program = compile_program(text, self.fields, self._spec.placements.get(schema_id, {}))
         except Invalid as error:
             return _Opened(problem=f"schema {schema_id} can't be used: {error.problem}")
         return _Opened(program=program, arena=Arena(program))

@@ -23,6 +23,7 @@ from engine.formats.avro_operations import (
     INT,
     LAST_LEAF,
     LONG,
+    NARROW,
     OPAQUE,
     OPERATION,
     PARAMETER,
@@ -54,6 +55,7 @@ from engine.formats.memory_kernels import (
     load_i64,
     load_u8,
     set_word,
+    store_i32,
     store_i64,
     store_u8,
     word,
@@ -192,6 +194,36 @@ def write_uuid_text(base, at, address):  # type: ignore[no-untyped-def]
     return to - base
 
 
+@njit(nogil=True, cache=True)
+def write_float(base, at, bits):  # type: ignore[no-untyped-def]
+    """A double's bits as those of the float of the same value; what no float becomes is refused.
+
+    Source: IEEE 754, binary32 and binary64.
+    """
+    exponent = (bits >> 52) & 0x7FF
+    fraction = bits & 0xFFFFFFFFFFFFF
+    if exponent == 0x7FF:
+        narrow = np.int64(0xFF)
+    elif exponent == 0 and fraction == 0:
+        narrow = np.int64(0)
+    elif 896 < exponent < 1151:
+        narrow = exponent - 896
+    elif 873 < exponent <= 896:
+        # Numbers that a float holds with fewer digits: their leading one is written out.
+        shift = 897 - exponent
+        fraction |= np.int64(1) << 52
+        if fraction & ((np.int64(1) << shift) - 1) != 0:
+            return np.int64(NOT_REPRESENTABLE)
+        fraction >>= shift
+        narrow = np.int64(0)
+    else:
+        return np.int64(NOT_REPRESENTABLE)
+    if fraction & 0x1FFFFFFF != 0:
+        return np.int64(NOT_REPRESENTABLE)
+    store_i32(base + at, np.int32(((bits >> 32) & 0x80000000) | (narrow << 23) | (fraction >> 29)))
+    return at + 4
+
+
 @njit(nogil=True, cache=True, forceinline=True)
 def write_leaf(base, at, limit, row, slot, entry):  # type: ignore[no-untyped-def]
     """One value: the position behind it, or a negative code."""
@@ -202,9 +234,15 @@ def write_leaf(base, at, limit, row, slot, entry):  # type: ignore[no-untyped-de
         return write_string(base, at, limit, slot, entry)
     values = word(slot, S_VALUES)
     if operation == LONG:
-        return write_number(base + at, load_i64(values + 8 * entry)) - base
+        value = load_i64(values + 8 * entry)
+        if word(row, PARAMETER) == NARROW and (value < -(2**31) or value >= 2**31):
+            return np.int64(NOT_REPRESENTABLE)
+        return write_number(base + at, value) - base
     if operation == DOUBLE:
-        store_i64(base + at, load_i64(values + 8 * entry))
+        bits = load_i64(values + 8 * entry)
+        if word(row, PARAMETER) == NARROW:
+            return write_float(base, at, bits)
+        store_i64(base + at, bits)
         return at + 8
     if operation == INT:
         return write_number(base + at, np.int64(load_i32(values + 4 * entry))) - base

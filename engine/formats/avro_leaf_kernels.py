@@ -35,6 +35,7 @@ from engine.formats.avro_operations import (
     KEY_NOT_UTF8,
     LONG,
     MAP_KEY,
+    NARROW,
     NEGATIVE_LENGTH,
     NO_SYMBOL,
     NOT_BOOLEAN,
@@ -278,6 +279,27 @@ def read_uuid_text(base, at, end, row, arena, entry):  # type: ignore[no-untyped
     return at + length, issue if fits else np.int64(UUID_FORM)
 
 
+@njit(nogil=True, cache=True)
+def double_of_float(bits):  # type: ignore[no-untyped-def]
+    """A float's bits as those of the double of the same value; by bits, for the processor makes every NaN a quiet one.
+
+    Source: IEEE 754, binary32 and binary64.
+    """
+    sign = (bits & 0x80000000) << 32
+    exponent = (bits >> 23) & 0xFF
+    fraction = bits & 0x7FFFFF
+    if exponent == 0:
+        if fraction == 0:
+            return sign
+        exponent = np.int64(1)
+        while fraction < 0x800000:
+            fraction <<= 1
+            exponent -= 1
+        fraction &= 0x7FFFFF
+    wide = np.int64(0x7FF) if exponent == 0xFF else exponent + 896
+    return sign | (wide << 52) | (fraction << 29)
+
+
 @njit(nogil=True, cache=True, forceinline=True)
 def read_leaf(base, size, at, end, row, pool, pool_start, arena, entry):  # type: ignore[no-untyped-def]
     """One value of the operation's type into entry ``entry`` of its column: (position or negative, issue)."""
@@ -286,6 +308,8 @@ def read_leaf(base, size, at, end, row, pool, pool_start, arena, entry):  # type
         return read_string(base, size, at, end, row, arena, entry)
     if operation == LONG:
         value, at, issue = read_number(base, at, end)
+        if word(row, PARAMETER) == NARROW and at >= 0 and (value < -(2**31) or value >= 2**31):
+            return np.int64(BAD), np.int64(INT_TOO_WIDE)
         store_i64(arena + word(row, VALUES) + 8 * entry, np.int64(value))
         return at, issue
     if operation == INT:
@@ -306,8 +330,9 @@ def read_leaf(base, size, at, end, row, pool, pool_start, arena, entry):  # type
     if width > end - at:
         return np.int64(BAD), np.int64(ENDS_EARLY)
     if operation == DOUBLE:
-        store_i64(arena + word(row, VALUES) + 8 * entry, load_i64(base + at))
-        return at + 8, np.int64(0)
+        bits = load_i64(base + at) if width != NARROW else double_of_float(np.int64(load_i32(base + at)))
+        store_i64(arena + word(row, VALUES) + 8 * entry, bits)
+        return at + width, np.int64(0)
     if operation == BOOLEAN:
         return read_boolean(base, at, row, arena, entry)
     # FLOAT and FIXED: the column holds the bytes as they are.

@@ -6,6 +6,7 @@ kernels see the others and keep the record's bytes.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from engine.errors import Invalid
 from engine.formats.avro_schema import AvroType
+from engine.formats.column_evolution import ALIASES
 
 # A record type used by many others multiplies: without a bound, thirty nested declarations make a billion columns.
 MAX_TYPES = 8192
@@ -59,11 +61,12 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldNode:
-    """A field of a record; ``avro`` is kept for tables that have no column for it."""
+    """A field of a record; ``avro`` is kept for tables that have no column for it; ``aliases`` its former names."""
 
     name: str
     node: Node
     avro: AvroType
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,20 +155,26 @@ def opaque(avro: AvroType, why: str) -> Opaque:
 
 
 def arrow_type(node: Node) -> pa.DataType | None:
-    """The column's type, nullable at every level (map keys apart); None where there is no column."""
+    """The column's type, nullable at every level (map keys apart); None where there is no column. Fields carry their
+    former names, as ``evolve_columns`` wants them."""
     if isinstance(node, Leaf):
         return node.type
     if isinstance(node, UnionNode):
         return arrow_type(node.inner)
     if isinstance(node, RecordNode):
-        typed = [(child.name, arrow_type(child.node)) for child in node.fields]
-        children = [pa.field(name, kind) for name, kind in typed if kind is not None]
+        typed = [(child, arrow_type(child.node)) for child in node.fields]
+        children = [_arrow_field(child, kind) for child, kind in typed if kind is not None]
         return pa.struct(children) if children else None
     if isinstance(node, ListNode):
         return pa.list_(pa.field("element", arrow_type(node.items)))
     if isinstance(node, MapNode):
         return pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", arrow_type(node.values)))
     return None
+
+
+def _arrow_field(field: FieldNode, kind: pa.DataType) -> pa.Field:
+    metadata = {ALIASES: json.dumps(field.aliases).encode()} if field.aliases else None
+    return pa.field(field.name, kind, metadata=metadata)
 
 
 def opaque_fields(node: Node, path: str = "") -> list[str]:
@@ -198,7 +207,10 @@ class _Mapper:
             if avro in open_records:
                 return opaque(avro, f"the type {avro.name} contains itself")
             inside = (*open_records, avro)
-            fields = [FieldNode(name=name, node=self.map(child, inside), avro=child) for name, child in avro.fields]
+            fields = [
+                FieldNode(name=name, node=self.map(child, inside), avro=child, aliases=avro.aliases.get(name, ()))
+                for name, child in avro.fields
+            ]
             return RecordNode(fields=tuple(fields))
         if avro.kind == "union":
             return self._union(avro, open_records)

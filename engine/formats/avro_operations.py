@@ -17,12 +17,14 @@ VALUES = 1  # decode: where the column's values, or its offsets, begin in the ar
 VALID = 2  # decode: where its validity bytes begin, -1 where it can't be null on its own
 DATA = 3  # decode: where the bytes of its strings begin
 DATA_SIZE = 4  # decode: how many bytes there is room for
-PARAMETER = 5  # null branch's index · symbols of an enum · bytes of a fixed · an opaque type's constant
+PARAMETER = 5  # null branch's index · symbols of an enum · bytes in the schema's type · an opaque type's constant
 TARGET = 6  # where to go on after a null, or after an empty list · first element's operation · digits of a decimal
 LEVEL = 7  # of a list: the level of its elements
 SLOT = 8  # encode: the row of the slot table
 ROW_WIDTH = 9
 
+# A long with this parameter is an int in a column that was promoted, a double with it a float.
+NARROW = 4
 # A string operation with this parameter is a map's key, which can't be null.
 MAP_KEY = 1
 # The end of a list with this parameter is a map's end; some readers refuse a whole table for one map with a key twice.

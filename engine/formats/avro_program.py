@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.errors import Invalid
 from engine.formats import avro_operations as op
 from engine.formats.avro_mapping import (
     FieldNode,
@@ -30,6 +29,8 @@ from engine.formats.avro_mapping import (
 from engine.formats.avro_schema import AvroType, parse_schema
 from engine.formats.avro_skip import SkipTable
 from engine.formats.memory_kernels import SLACK
+from engine.formats.type_promotion import holds
+from engine.formats.value_codec import Placement
 
 # Bytes an entry of the values takes; strings and lists have 32-bit offsets.
 _WIDTH = {
@@ -50,6 +51,8 @@ _WIDTH = {
 }
 _OFFSETS_WIDTH = 4
 _STRINGS = frozenset({Kind.STRING, Kind.BYTES, Kind.ENUM})
+# Columns that were promoted: the kernels know an int in a long's column, and a float in a double's, by PARAMETER.
+_WIDER = {Kind.INT: Kind.LONG, Kind.FLOAT: Kind.DOUBLE}
 # These can meet a value that the column can't hold, which is then null although the schema has no null.
 _MAY_FAIL = frozenset(
     {
@@ -107,9 +110,9 @@ class Program:
     layouts: tuple[Layout | None, ...]
 
 
-def compile_program(schema_text: str, fields: Sequence[pa.Field]) -> Program:
-    """Raises Invalid when the text is no schema, or when a field's type is not its column's (naming both)."""
-    compiler = _Compiler()
+def compile_program(schema_text: str, fields: Sequence[pa.Field], placement: Placement) -> Program:
+    """Raises Invalid when the text is no schema. A field that its column can't hold is one without a column."""
+    compiler = _Compiler(placement)
     compiler.record(map_schema(parse_schema(schema_text)), {field.name: field.type for field in fields}, "", 0)
     compiler.add(op.END, "", 0)
     return compiler.finish(fields)
@@ -119,7 +122,8 @@ _Made: TypeAlias = Mapping[str, Layout]
 
 
 class _Compiler:
-    def __init__(self) -> None:
+    def __init__(self, placement: Placement) -> None:
+        self.placement = placement
         self.rows: list[list[int]] = []
         self.paths: list[str] = []
         self.whys: dict[int, str] = {}
@@ -153,9 +157,10 @@ class _Compiler:
         made = {}
         for field in node.fields:
             inner_path = f"{path}.{field.name}" if path else field.name
-            layout = self._field(field, columns.get(field.name), inner_path, level)
+            column = self.placement.get(inner_path, field.name)
+            layout = self._field(field, columns.get(column), inner_path, level)
             if layout is not None:
-                made[field.name] = layout
+                made[column] = layout
         if not path:
             self.columns = made
         return made
@@ -164,6 +169,10 @@ class _Compiler:
         wanted = arrow_type(field.node)
         if wanted is not None and column is None:
             self.value(opaque(field.avro, "the table has no column for it"), None, path, level, -1)
+            return None
+        if wanted is not None and not holds(column, wanted):
+            why = f"the schema has {wanted}, the table has {column}"
+            self.value(opaque(field.avro, why), None, path, level, -1)
             return None
         return self.value(field.node, column, path, level, -1)
 
@@ -192,8 +201,7 @@ class _Compiler:
         if column is None:
             self.record(node, {}, path, level)
             return None
-        if not pa.types.is_struct(column):
-            raise _conflict(path, node, column)
+        assert pa.types.is_struct(column), "a field was compared with its column"
         made = self.record(node, {child.name: child.type for child in column}, path, level)
         children = tuple(made.get(child.name) for child in column)
         return Layout(type=column, path=path, step=-1, union=union, valid=union, children=children)
@@ -207,17 +215,17 @@ class _Compiler:
         return layout
 
     def _leaf(self, node: Leaf, column: pa.DataType, path: str, level: int, union: int) -> Layout:
-        if node.type != column:
-            raise _conflict(path, node, column)
         valid = union
         if valid < 0 and node.kind in _MAY_FAIL:
             valid = len(self.rows)
-        width = node.size if node.kind is Kind.FIXED else _WIDTH[node.kind]
-        step = self.add(node.kind, path, level, width=width, valid=valid, data=node.kind in _STRINGS)
+        own_width = node.size if node.kind is Kind.FIXED else _WIDTH[node.kind]
+        kind = node.kind if node.type == column else _WIDER.get(node.kind, node.kind)
+        width = own_width if kind is node.kind else _WIDTH[kind]
+        step = self.add(kind, path, level, width=width, valid=valid, data=kind in _STRINGS)
         row = self.rows[step]
         row[op.TARGET] = node.precision
-        # Fixed-width leaves carry their width, so that one comparison guards them all.
-        row[op.PARAMETER] = node.size if node.kind is Kind.DECIMAL_FIXED else 0 if node.kind in _STRINGS else width
+        # Fixed-width leaves carry their width in the schema, so that one comparison guards them all.
+        row[op.PARAMETER] = node.size if kind is Kind.DECIMAL_FIXED else 0 if kind in _STRINGS else own_width
         if node.kind is Kind.ENUM:
             row[op.PARAMETER], row[op.TARGET] = len(node.symbols), len(self.pool)
             self.pool.extend(symbol.encode() for symbol in node.symbols)
@@ -226,9 +234,6 @@ class _Compiler:
 
     def _list(self, node: ListNode | MapNode, column: pa.DataType, path: str, level: int, union: int) -> Layout:
         is_map = isinstance(node, MapNode)
-        fits = pa.types.is_map(column) and column.key_type == pa.string() if is_map else pa.types.is_list(column)
-        if not fits:
-            raise _conflict(path, node, column)
         valid = len(self.rows) if is_map and union < 0 else union
         step = self.add(op.ARRAY, path, level, width=_OFFSETS_WIDTH, valid=valid)
         inner_level = self.level_count
@@ -277,7 +282,3 @@ class _Compiler:
             symbols=self.symbols,
             layouts=tuple(self.columns.get(field.name) for field in fields),
         )
-
-
-def _conflict(path: str, node: Node, column: pa.DataType) -> Invalid:
-    return Invalid(f"field {path}: the schema has {arrow_type(node)}, the table has {column}")

@@ -1,7 +1,8 @@
-"""An Avro schema as a graph of types: names resolved, recursion kept, defaults and aliases left out.
+"""An Avro schema as a graph of types: names resolved, recursion kept, defaults left out.
 
-Source: Apache Avro 1.12 specification, "Schema Declaration" and "Names". Only what the binary form depends on, and the
-logical types, is read; anything else in the JSON is ignored, as the specification asks.
+Source: Apache Avro 1.12 specification, "Schema Declaration", "Names" and "Aliases". Only what the binary form depends
+on, the logical types and the aliases of fields are read; anything else in the JSON is ignored, as the specification
+asks. Types need no aliases here: columns are told apart by the names of fields.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class AvroType:
     """One node of the graph; a record that contains itself is its own descendant.
 
     ``kind`` is the Avro type's name (union included); ``name`` the full name of a named type; ``logical`` the
-    logicalType attribute with ``precision`` and ``scale`` beside it; ``size`` the bytes of a fixed.
+    logicalType attribute with ``precision`` and ``scale`` beside it; ``size`` the bytes of a fixed; ``aliases`` the
+    former names of the fields that have some.
     """
 
     kind: str
@@ -33,6 +35,7 @@ class AvroType:
     precision: Any = None
     scale: Any = None
     fields: list[tuple[str, AvroType]] = field(default_factory=list)
+    aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     items: AvroType | None = None
     branches: list[AvroType] = field(default_factory=list)
     symbols: tuple[str, ...] = ()
@@ -138,4 +141,7 @@ class _Parser:
             if not isinstance(name, str) or not name or name in seen or "type" not in entry:
                 raise Invalid(f"{where}: the record {made.name} has a field without name or type, or one twice: {name}")
             seen.add(name)
+            aliases = entry.get("aliases")
+            if isinstance(aliases, list) and aliases:
+                made.aliases[name] = tuple(alias for alias in aliases if isinstance(alias, str))
             made.fields.append((name, self.parse(entry["type"], namespace, f"{where}.{name}", depth + 1)))

@@ -1,20 +1,26 @@
 """Which columns a table needs once one more schema writes into it: one rule for every format that has schemas.
 
 A format hands in what its schema wants as Arrow fields; a field's metadata says what else identifies it: ``ALIASES``
-(a JSON list of names it had before) and ``NUMBER`` (a number that is its identity, whatever its name).
+(a JSON list of names it had before) and ``NUMBER`` (a number that is its identity, whatever its name). The rules are
+those of docs/row_format.md, "Several schemas".
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from engine.errors import Invalid
+from engine.formats.column_claims import Claims, Family
+from engine.formats.type_promotion import can_become, is_promotion
 from engine.formats.value_codec import FieldProposal, OnConflict, Placement
 
 ALIASES = b"floeberg.aliases"
 NUMBER = b"floeberg.number"
+
+_NO_COLUMN = ""
+_KEPT_RAW = "records that have it keep their bytes"
 
 
 def evolve_columns(
@@ -30,58 +36,229 @@ def evolve_columns(
     ``earlier`` what each known schema wanted, oldest first, with its placement. ``unmapped`` is handed on, with the
     fields that get no column here.
     """
-    del earlier, on_conflict
-    found = list(unmapped)
-    try:
-        fields = _merge_fields(tuple(existing), list(wanted), "", found)
-    except Invalid as conflict:
-        return FieldProposal(fields=tuple(existing), conflicts=(conflict.problem,), unmapped=tuple(found))
-    return FieldProposal(fields=fields, unmapped=tuple(found))
+    evolution = _Evolution(Claims(earlier, number_of=number_of), on_conflict, list(unmapped))
+    fields = evolution.record(tuple(existing), list(wanted), "", "")
+    return FieldProposal(
+        fields=fields,
+        placement=evolution.placement,
+        conflicts=tuple(evolution.conflicts),
+        unmapped=tuple(evolution.unmapped),
+    )
 
 
-def _merge_fields(
-    existing: tuple[pa.Field, ...], wanted: list[pa.Field], path: str, unmapped: list[str]
-) -> tuple[pa.Field, ...]:
-    by_name = {field.name: field for field in wanted}
-    taken = {field.name.casefold(): field.name for field in existing}
-    merged = []
-    for field in existing:
-        new = by_name.pop(field.name, None)
-        inner = f"{path}.{field.name}" if path else field.name
-        kind = field.type if new is None else _merge_types(field.type, new.type, inner, unmapped)
-        merged.append(field.with_type(kind))
-    for field in by_name.values():
-        inner = f"{path}.{field.name}" if path else field.name
-        earlier = taken.setdefault(field.name.casefold(), field.name)
-        if earlier == field.name:
-            merged.append(field.with_type(_merge_types(_without_fields(field.type), field.type, inner, unmapped)))
-        else:
-            unmapped.append(f"{inner}: its name differs from {earlier} in case alone")
-    return tuple(merged)
+def aliases_of(field: pa.Field) -> tuple[str, ...]:
+    return tuple(json.loads((field.metadata or {}).get(ALIASES, b"[]")))
 
 
-def _without_fields(kind: pa.DataType) -> pa.DataType:
+def number_of(field: pa.Field) -> int | None:
+    text = (field.metadata or {}).get(NUMBER)
+    return None if text is None else int(text)
+
+
+def type_name(kind: pa.DataType) -> str:
+    """What a sibling column of this type is called behind its field's name: Iceberg's words, fit for a column."""
+    if pa.types.is_decimal(kind):
+        return f"decimal_{kind.precision}_{kind.scale}"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is None else "timestamptz"
+    if pa.types.is_fixed_size_binary(kind):
+        return f"fixed_{kind.byte_width}"
+    for is_kind, name in _NAMES:
+        if is_kind(kind):
+            return name
+    return str(kind.id)
+
+
+_NAMES = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_int32, "int"),
+    (pa.types.is_int64, "long"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_float64, "double"),
+    (pa.types.is_string, "string"),
+    (pa.types.is_binary, "binary"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_time, "time"),
+    (pa.types.is_struct, "struct"),
+    (pa.types.is_map, "map"),
+    (pa.types.is_list, "list"),
+    (lambda kind: isinstance(kind, pa.UuidType), "uuid"),
+)
+
+
+class _Evolution:
+    """One schema's way through the columns; ``placement``, ``conflicts`` and ``unmapped`` grow as it goes."""
+
+    def __init__(self, claims: Claims, on_conflict: OnConflict, unmapped: list[str]) -> None:
+        self._claims = claims
+        self._on_conflict = on_conflict
+        self._paths: set[str] = set()
+        self.placement: dict[str, str] = {}
+        self.conflicts: list[str] = []
+        self.unmapped = unmapped
+
+    def record(
+        self, existing: tuple[pa.Field, ...], wanted: list[pa.Field], path: str, parent: str
+    ) -> tuple[pa.Field, ...]:
+        """The columns of one struct, or of the table; ``path`` leads to it in the schema, ``parent`` in the table."""
+        level = _Level(self, existing, self._own_paths(wanted, path), path, parent)
+        level.settle()
+        return level.fields()
+
+    def _own_paths(self, wanted: list[pa.Field], path: str) -> list[pa.Field]:
+        """The fields whose path nothing else of the schema has: a name with a dot in it can read like a nested one."""
+        own = []
+        for field in wanted:
+            inner = joined(path, field.name)
+            if inner in self._paths:
+                self.unmapped.append(f"{inner}: another field has the same path")
+            else:
+                self._paths.add(inner)
+                own.append(field)
+        return own
+
+    def merged(self, column: pa.DataType, wanted: pa.DataType, path: str, parent: str) -> pa.DataType:
+        """The type of a column that takes what it took, and the ``wanted`` values too, which it can become."""
+        if pa.types.is_struct(column):
+            return pa.struct(self.record(tuple(column), list(wanted), path, parent))
+        if pa.types.is_list(column):
+            kind = self.merged(column.value_type, wanted.value_type, f"{path}[]", f"{parent}[]")
+            return pa.list_(column.value_field.with_type(kind))
+        if pa.types.is_map(column):
+            kind = self.merged(column.item_type, wanted.item_type, f"{path}{{}}", f"{parent}{{}}")
+            return pa.map_(column.key_field, column.item_field.with_type(kind))
+        return wanted if is_promotion(column, wanted) else column
+
+    def conflict(self, path: str, why: str, column: str) -> str:
+        """Note a field that can't have its column, and the one it gets: the column's name, or none."""
+        if self._on_conflict is OnConflict.RAW:
+            column = _NO_COLUMN
+        self.conflicts.append(f"field {path}: {why}; {f'it gets the column {column}' if column else _KEPT_RAW}")
+        return column
+
+    def families(self, parent: str, columns: Sequence[str]) -> Family:
+        return self._claims.family(parent, columns)
+
+
+class _Level:
+    """The fields of one record of the schema, and the columns that they share a parent with."""
+
+    def __init__(
+        self, evolution: _Evolution, existing: tuple[pa.Field, ...], wanted: list[pa.Field], path: str, parent: str
+    ) -> None:
+        self._evolution = evolution
+        self._existing = existing
+        self._wanted = wanted
+        self._path = path
+        self._parent = parent
+        self._columns = {field.name: field for field in existing}
+        self._family = evolution.families(parent, tuple(self._columns))
+        self._names = {field.name.casefold(): field.name for field in existing}
+        self._column_of: dict[int, str] = {}
+        self._taken: set[str] = set()
+
+    def settle(self) -> None:
+        """Give each field its column: first those that are known by their own name or number, the newest knowledge
+        first; then those known by an alias; then the new ones."""
+        own = [self._family.of_field(field.name, number_of(field)) for field in self._wanted]
+        known = sorted((index for index, found in enumerate(own) if found.columns), key=lambda at: own[at].age)
+        for index in known:
+            self._place(index, own[index].columns)
+        for index, field in enumerate(self._wanted):
+            for alias in () if own[index].columns else aliases_of(field):
+                if index not in self._column_of:
+                    self._place(index, self._family.of_field(alias, None).columns)
+        for index in range(len(self._wanted)):
+            if index not in self._column_of:
+                self._column_of[index] = self._new_column(index)
+
+    def _place(self, index: int, family: Sequence[str]) -> None:
+        """In the newest column of its family that can take it, else beside the first one; nowhere where others have
+        taken them all."""
+        field = self._wanted[index]
+        free = [name for name in family if name not in self._taken]
+        if not free:
+            return
+        fitting = [name for name in free if can_become(self._columns[name].type, field.type)]
+        if fitting:
+            self._take(index, fitting[0])
+            return
+        first = family[-1]
+        sibling = f"{first}__{type_name(field.type)}"
+        if self._is_waiting(sibling, field):
+            self._take(index, sibling)
+            return
+        why = f"the schema has {field.type}, the table has {self._columns[first].type}"
+        self._take(index, self._evolution.conflict(self._path_of(index), why, self._free_name(sibling)))
+
+    def _is_waiting(self, sibling: str, field: pa.Field) -> bool:
+        """Whether a sibling is there that no field of another name has."""
+        column = self._columns.get(sibling)
+        if column is None or sibling in self._taken or self._family.is_claimed(sibling):
+            return False
+        return can_become(column.type, field.type)
+
+    def _new_column(self, index: int) -> str:
+        field = self._wanted[index]
+        there = self._names.get(field.name.casefold())
+        if there is None:
+            return self._named(index, field.name)
+        number = number_of(field)
+        name = self._free_name(field.name if number is None else f"{field.name}__field_{number}")
+        why = f"the column {there} is another field's"
+        if there != field.name:
+            why = f"its name differs from {there} in case alone"
+        return self._take(index, self._evolution.conflict(self._path_of(index), why, name))
+
+    def _named(self, index: int, name: str) -> str:
+        self._names[name.casefold()] = name
+        return self._take(index, name)
+
+    def _take(self, index: int, name: str) -> str:
+        self._column_of[index] = name
+        self._taken.add(name)
+        if name:
+            self._names[name.casefold()] = name
+        return name
+
+    def _free_name(self, name: str) -> str:
+        """The name, or the first one of its kind that no column has."""
+        made, number = name, 1
+        while made.casefold() in self._names:
+            number += 1
+            made = f"{name}__{number}"
+        return made
+
+    def _path_of(self, index: int) -> str:
+        return joined(self._path, self._wanted[index].name)
+
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The columns, old ones first, with the fields below them settled too."""
+        evolution = self._evolution
+        types = {field.name: field.type for field in self._existing}
+        for index, field in enumerate(self._wanted):
+            path, column = self._path_of(index), self._column_of[index]
+            if column != field.name:
+                evolution.placement[path] = column
+            if column:
+                before = types.get(column)
+                before = without_fields(field.type) if before is None else before
+                types[column] = evolution.merged(before, field.type, path, joined(self._parent, column))
+        kept = tuple(field.with_type(types.pop(field.name)) for field in self._existing)
+        return kept + tuple(pa.field(name, kind) for name, kind in types.items())
+
+
+def joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def without_fields(kind: pa.DataType) -> pa.DataType:
     """A type before any field of a record in it was added: what a new column's type begins as."""
     if pa.types.is_struct(kind):
         return pa.struct([])
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_field, kind.item_field.with_type(_without_fields(kind.item_type)))
+        item = kind.item_field.with_type(without_fields(kind.item_type))
+        return pa.map_(kind.key_field.remove_metadata(), item.remove_metadata())
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_without_fields(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(without_fields(kind.value_type)).remove_metadata())
     return kind
-
-
-def _merge_types(existing: pa.DataType, wanted: pa.DataType, path: str, unmapped: list[str]) -> pa.DataType:
-    if pa.types.is_struct(existing) and pa.types.is_struct(wanted):
-        return pa.struct(_merge_fields(tuple(existing), list(wanted), path, unmapped))
-    if pa.types.is_map(existing) and pa.types.is_map(wanted) and existing.key_type == wanted.key_type:
-        item = existing.item_field
-        kind = _merge_types(existing.item_type, wanted.item_type, f"{path}{{}}", unmapped)
-        return pa.map_(existing.key_field, item.with_type(kind))
-    if pa.types.is_list(existing) and pa.types.is_list(wanted):
-        element = existing.value_field
-        kind = _merge_types(existing.value_type, wanted.value_type, f"{path}[]", unmapped)
-        return pa.list_(element.with_type(kind))
-    if existing != wanted:
-        raise Invalid(f"field {path}: the schema has {wanted}, the table has {existing}")
-    return existing

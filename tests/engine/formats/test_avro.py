@@ -157,15 +157,14 @@ def test_field_that_the_table_lacks_keeps_the_raw_bytes_beside_the_other_columns
     assert decoded.reason_of(1) == "schema 2: no column holds the field (the table has no column for it), at b"
 
 
-def test_schema_whose_field_has_another_type_makes_only_its_own_records_undecodable() -> None:
+def test_field_of_another_type_than_its_column_keeps_the_raw_bytes_beside_the_other_columns() -> None:
     spec, values = two_schemas()
     fields = (pa.field("a", pa.int64()), pa.field("b", pa.int32()), pa.field("n", pa.int32()))
     decoded = open_codec(spec, fields).decode(ByteSpans.from_list(values[:3]))
-    assert decoded.verdict.tolist() == [Verdict.EXACT, Verdict.UNDECODABLE, Verdict.UNDECODABLE]
-    assert (
-        decoded.reason_of(1)
-        == "schema 2 can't be used: field b: the schema has list<element: string>, the table has int32"
-    )
+    assert decoded.verdict.tolist() == [Verdict.EXACT, Verdict.KEEP_RAW, Verdict.KEEP_RAW]
+    assert decoded.columns.to_pylist()[1] == {"a": 1, "b": None, "n": None}
+    why = "the schema has list<element: string>, the table has int32"
+    assert decoded.reason_of(1) == f"schema 2: no column holds the field ({why}), at b"
 
 
 def test_text_that_is_no_schema_makes_its_records_undecodable_and_its_proposal_invalid() -> None:
@@ -228,8 +227,11 @@ def test_conflict_names_the_nested_field_and_both_types() -> None:
     existing = fields_for(SECOND)
     other = json.loads(json.dumps(SECOND).replace('"int"', '"string"'))
     proposal = propose_fields("avro", json.dumps(other), existing)
-    assert proposal.conflicts == ("field n.x: the schema has string, the table has int32",)
-    assert proposal.fields == existing
+    what = "the schema has string, the table has int32; it gets the column x__string"
+    assert proposal.conflicts == (f"field n.x: {what}",)
+    assert proposal.fields[:2] == existing[:2]
+    assert proposal.fields[2].type == pa.struct([pa.field("x", pa.int32()), pa.field("x__string", pa.string())])
+    assert proposal.placement == {"n.x": "x__string"}
 
 
 # --- columns that can't be what the codec wrote -----------------------------------------------------------------------
