@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.update.snapshot import _SnapshotProducer
 
 from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
@@ -119,6 +121,13 @@ def _stage(
     snapshot = transaction.update_snapshot(snapshot_properties=summary).fast_append()
     for file in files:
         snapshot.append_data_file(file)
+    return stage_sealed(table, transaction, snapshot, properties)
+
+
+def stage_sealed(
+    table: Table, transaction: Transaction, snapshot: _SnapshotProducer[Any], properties: dict[str, str]
+) -> tuple[Transaction, int]:
+    """Stage a snapshot and with it ``properties`` and the seal of what both leave; (the transaction, its id)."""
     with translated_errors("the commit's manifests can't be written", table=tuple(table.name())):
         snapshot.commit()
     reach(FaultPoint.SNAPSHOT_STAGED)

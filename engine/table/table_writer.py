@@ -28,12 +28,14 @@ from engine.table.commit_turns import CommitTurns
 from engine.table.lineage import foreign_change
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import AppendResult, CommitResult, Outcome, RangeAppend
+from engine.table.replacement import FileReplacement, ReplacementResult, Replacing
 from engine.table.schema_change import stage_columns, stage_schemas
 from engine.table.table_adoption import GatherAll, gather_in_process
 from engine.table.table_commit import CommitPlan, plan_commit, stage_commit, stage_ledger_line
 from engine.table.table_judge import TableJudge
 from engine.table.table_loading import TableLoader, new_table_properties
 from engine.table.topic_table import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY, TopicTable
+from engine.table.verified_file import VerifiedFile
 
 COMMIT_ATTEMPTS = 20
 """Six processes committing to one table at once need about that many; more means something else is wrong."""
@@ -138,7 +140,7 @@ class TableWriter:
         neither the commit nor the ledger afterwards could be had an answer from, Unavailable after too many conflicts
         or when the catalog is away, Invalid for a file of another table.
         """
-        _check_files(table, appends)
+        _check_files(table, [append.file for append in appends if append.file is not None])
         plans: list[tuple[CommitPlan, int | None]] = []
 
         def change(found: Table, view: TopicTable) -> tuple[Transaction, int | None] | None:
@@ -167,6 +169,19 @@ class TableWriter:
                         outcomes[index] = Outcome.COMMITTED
         results = (AppendResult(append=a, outcome=o) for a, o in zip(appends, outcomes, strict=True))
         return CommitResult(table=view, results=tuple(results))
+
+    def replace(
+        self, table: TopicTable, replacements: Sequence[FileReplacement], settings: ParquetSettings | None = None
+    ) -> ReplacementResult:
+        """Put files in the place of others with the same records, in one Iceberg commit.
+
+        ``settings`` the encodings of the new ones. Raises as ``commit``.
+        """
+        _check_files(table, [replacement.new for replacement in replacements])
+        replacing = Replacing(replacements, settings)
+        with self._lock:
+            view = self._change(table, replacing)
+        return ReplacementResult(table=view, outcomes=replacing.outcomes)
 
     def set_log_start(self, table: TopicTable, partition: int, log_start: int) -> TopicTable:
         """Record the stream's horizon of a partition; it never moves back.
@@ -317,14 +332,14 @@ class TableWriter:
         return table
 
 
-def _check_files(table: TopicTable, appends: Sequence[RangeAppend]) -> None:
-    for append in appends:
-        if append.file is not None and append.file.description.topic_id != table.topic_id:
+def _check_files(table: TopicTable, files: Sequence[VerifiedFile]) -> None:
+    for description in (file.description for file in files):
+        if description.topic_id != table.topic_id:
             raise Invalid(
-                f"a file of the topic id {append.file.description.topic_id} is to be added to {table.topic_id}'s table",
+                f"a file of the topic id {description.topic_id} is to be added to {table.topic_id}'s table",
                 topic=table.topic,
-                partition=append.partition,
-                file=append.file.description.path,
+                partition=description.partition,
+                file=description.path,
             )
 
 
