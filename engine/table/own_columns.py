@@ -38,18 +38,22 @@ def columns_property(own: Schema, table: Schema) -> dict[str, str]:
     return {} if own.as_struct() == table.as_struct() else {COLUMNS_PROPERTY: own.model_dump_json()}
 
 
-def schema_to_add(own: Schema, table: Schema, layout: TableLayout, wanted: Sequence[pa.Field]) -> Schema:
-    """``wanted`` as the table calls it, to be united with it by name.
+def schema_to_add(
+    own: Schema, table: Schema, layout: TableLayout, wanted: Sequence[pa.Field], wanted_key: Sequence[pa.Field]
+) -> Schema:
+    """The value's and the key's fields that are ``wanted``, as the table calls them, to be united with it by name.
 
     Raises Invalid where a new column's name is one that another program gave to a column of ours.
     """
-    wished = iceberg_schema(layout, wanted)
+    wished = iceberg_schema(layout, wanted, wanted_key)
     return Schema(*_as_table_calls(wished.fields, own.fields, table.fields, {field.field_id for field in own.fields}))
 
 
-def with_added(own: Schema, after: Schema, layout: TableLayout, wanted: Sequence[pa.Field]) -> Schema:
-    """Our own columns once ``wanted`` has been added to a table that is now ``after``."""
-    return Schema(*_with_ids(iceberg_schema(layout, wanted).fields, own.fields, after.fields))
+def with_added(
+    own: Schema, after: Schema, layout: TableLayout, wanted: Sequence[pa.Field], wanted_key: Sequence[pa.Field]
+) -> Schema:
+    """Our own columns once what is wanted has been added to a table that is now ``after``."""
+    return Schema(*_with_ids(iceberg_schema(layout, wanted, wanted_key).fields, own.fields, after.fields))
 
 
 def _as_table_calls(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import structlog
 from pyiceberg.catalog import Catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.transforms import IdentityTransform
 
@@ -29,12 +30,13 @@ from engine.table.lineage import foreign_change
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import AppendResult, CommitResult, Outcome, RangeAppend
 from engine.table.replacement import FileReplacement, ReplacementResult, Replacing
-from engine.table.schema_change import stage_columns, stage_schemas
+from engine.table.schema_change import stage_columns, stage_key_schemas, stage_schemas
 from engine.table.table_adoption import GatherAll, gather_in_process
 from engine.table.table_commit import CommitPlan, plan_commit, stage_commit, stage_ledger_line
+from engine.table.table_identity import check_older_incarnation, check_same
 from engine.table.table_judge import TableJudge
 from engine.table.table_loading import TableLoader, new_table_properties
-from engine.table.topic_table import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY, TopicTable
+from engine.table.topic_table import TOPIC_ID_PROPERTY, TopicTable
 from engine.table.verified_file import VerifiedFile
 
 COMMIT_ATTEMPTS = 20
@@ -97,9 +99,11 @@ class TableWriter:
         layout: TableLayout,
         codec: CodecSpec,
         value_fields: Sequence[pa.Field],
+        key_codec: CodecSpec | None = None,
+        key_fields: Sequence[pa.Field] = (),
         is_gone: bool = False,
     ) -> TopicTable:
-        """The table of this incarnation, created where there is none, with at least these value columns.
+        """The table of this incarnation, created where there is none, with at least these columns of value and key.
 
         The table of an earlier incarnation keeps its files and is renamed with its topic id. ``is_gone``: the broker
         has this incarnation no more, so its table gets the name with the id at once, and leaves the plain name to the
@@ -112,11 +116,20 @@ class TableWriter:
                 if table is None:
                     self._judge.check_absent(self._catalog, topic, topic_id, namespace=self._namespace)
                     identifier = self._name_for(topic, topic_id, cluster_id, is_gone=is_gone)
-                    table = self._create(identifier, topic, topic_id, cluster_id, layout, codec, value_fields)
+                    schema = iceberg_schema(layout, value_fields, key_fields)
+                    properties = new_table_properties(
+                        topic=topic,
+                        topic_id=topic_id,
+                        cluster_id=cluster_id,
+                        layout=layout,
+                        codec=codec,
+                        key_codec=key_codec,
+                    )
+                    table = self._create(identifier, schema, layout, properties)
                 if table is not None:
                     view = self._loader.view(table)
-                    _check_same(view, cluster_id, layout, codec)
-                    return self._change(view, lambda found, _: stage_columns(found, layout, value_fields))
+                    check_same(view, cluster_id, layout, codec, key_codec)
+                    return self._change(view, lambda found, _: stage_columns(found, layout, value_fields, key_fields))
                 self._turns.wait_after_silence(attempt)
         raise Unavailable(f"the table could not be created in {_ENSURE_ATTEMPTS} attempts", topic=topic)
 
@@ -128,6 +141,13 @@ class TableWriter:
         """
         with self._lock:
             added = self._change(table, lambda found, view: stage_schemas(found, view, schemas))
+        reach(FaultPoint.SCHEMAS_COMMITTED)
+        return added
+
+    def add_key_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
+        """``add_schemas`` for the schemas of typed keys, whose fields are the key's."""
+        with self._lock:
+            added = self._change(table, lambda found, view: stage_key_schemas(found, view, schemas))
         reach(FaultPoint.SCHEMAS_COMMITTED)
         return added
 
@@ -294,7 +314,7 @@ class TableWriter:
             return catalogs.retired_identifier(identifier, topic_id)
         present = catalogs.load(self._catalog, identifier)
         if present is not None:
-            _check_older_incarnation(present, topic, cluster_id)
+            check_older_incarnation(present, topic, cluster_id)
             retired = catalogs.retired_identifier(identifier, self._topic_id(present))
             log.info("topic_created_again", topic=topic, topic_id=topic_id, older_table=".".join(retired))
             catalogs.rename(self._catalog, identifier, retired)
@@ -304,15 +324,12 @@ class TableWriter:
     def _create(
         self,
         identifier: catalogs.Identifier,
-        topic: str,
-        topic_id: str,
-        cluster_id: str,
+        schema: Schema,
         layout: TableLayout,
-        codec: CodecSpec,
-        value_fields: Sequence[pa.Field],
+        properties: Mapping[str, str],
     ) -> Table | None:
         """A new table; None when another process was quicker."""
-        schema = iceberg_schema(layout, value_fields)
+        topic_id = properties[TOPIC_ID_PROPERTY]
         partition_column = schema.find_field(layout.partition)
         table = catalogs.create(
             self._catalog,
@@ -322,9 +339,7 @@ class TableWriter:
             partition_spec=PartitionSpec(
                 PartitionField(partition_column.field_id, _PARTITION_FIELD_ID, IdentityTransform(), layout.partition)
             ),
-            properties=new_table_properties(
-                topic=topic, topic_id=topic_id, cluster_id=cluster_id, layout=layout, codec=codec
-            ),
+            properties=properties,
         )
         if table is not None:
             reach(FaultPoint.TABLE_CREATED)
@@ -341,30 +356,3 @@ def _check_files(table: TopicTable, files: Sequence[VerifiedFile]) -> None:
                 partition=description.partition,
                 file=description.path,
             )
-
-
-def _check_same(view: TopicTable, cluster_id: str, layout: TableLayout, codec: CodecSpec) -> None:
-    if view.cluster_id != cluster_id:
-        raise Invalid(
-            f"the topic's table belongs to the cluster {view.cluster_id}, not {cluster_id}",
-            topic=view.topic,
-            next_step="set another namespace for this cluster",
-        )
-    if view.layout != layout or view.codec.name != codec.name:
-        raise Invalid(
-            f"the topic's table was made for {view.codec.name} values and {view.layout}, the settings say "
-            f"{codec.name} and {layout}",
-            topic=view.topic,
-            next_step="set the topic's value, key and column_prefix back, or rename the table to begin a new one",
-        )
-
-
-def _check_older_incarnation(table: Table, topic: str, cluster_id: str) -> None:
-    properties = table.metadata.properties
-    if properties.get(TOPIC_PROPERTY) != topic or properties.get(CLUSTER_ID_PROPERTY) != cluster_id:
-        raise Invalid(
-            f"the table {'.'.join(table.name())} belongs to the topic {properties.get(TOPIC_PROPERTY)} of the cluster "
-            f"{properties.get(CLUSTER_ID_PROPERTY)}",
-            topic=topic,
-            next_step="set another namespace for this cluster",
-        )
