@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
+from engine.formats.type_promotion import is_promotion, promoted
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import ForeignFile
 from engine.table.columns import FIELD_ID_KEY, TableLayout
@@ -112,6 +113,8 @@ def _conformed(array: pa.Array, found: pa.Field, ours: pa.Field) -> pa.Array:
             return pa.ExtensionArray.from_storage(kind, array.cast(kind.storage_type))
         if isinstance(array.type, pa.BaseExtensionType) and not isinstance(kind, pa.BaseExtensionType):
             array = array.storage
+        if is_promotion(array.type, kind):
+            return promoted(array, kind)
         # Safe: what does not fit is not a value that Floeberg wrote.
         return array.cast(kind)
     # A slice's buffers begin before its first row: taking its rows makes them begin there.

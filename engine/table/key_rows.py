@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
+from engine.formats.type_promotion import promoted
 from engine.formats.utf8_kernels import rows_not_utf8
 from engine.formats.value_codec import Decoded, ValueCodec, Verdict
 from engine.records import NULL_LENGTH, ByteSpans
@@ -58,6 +59,7 @@ def keys_from_columns(
     if schema_id is None:
         schema_id = pa.nulls(count, pa.int32())
     is_typed: NDArray[np.bool_] = key.is_valid().to_numpy(zero_copy_only=False)
+    key = promoted(key, pa.struct(list(codec.fields)))
     return with_raw(codec.encode(key, schema_id, is_typed & ~rows_kept(raw, count)), raw)
 
 

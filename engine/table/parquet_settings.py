@@ -66,12 +66,14 @@ class ParquetSettings:
             raise Invalid(f"Parquet settings are not the JSON that this program writes: {error!r}") from error
 
     def covers(self, schema: pa.Schema) -> bool:
-        """Whether every leaf of a schema has its encoding chosen; a table that grew a column has one without."""
-        return all(path in self.encodings for path, _ in leaves(schema))
+        """Whether every leaf of a schema has its encoding chosen; a table that grew a column has one without, and one
+        that was promoted may not be able to keep its own."""
+        return all(_can_encode(self.encodings.get(path), leaf.type) for path, leaf in leaves(schema))
 
     def encoding_of(self, path: str, kind: pa.DataType) -> str:
         """How a leaf is encoded; one that no sample was seen of, in the way that is never bad."""
-        return self.encodings.get(path) or _without_sample(kind)
+        encoding = self.encodings.get(path)
+        return encoding if encoding is not None and _can_encode(encoding, kind) else _without_sample(kind)
 
     def writer_options(self, schema: pa.Schema) -> dict[str, Any]:
         """The keyword arguments for ``pyarrow.parquet.ParquetWriter``."""
@@ -96,11 +98,11 @@ class ParquetSettings:
 def choose_settings(sample: pa.Table, remembered: ParquetSettings | None = None) -> ParquetSettings:
     """The encodings for rows like the ``sample``'s (its first SAMPLE_ROWS are looked at).
 
-    What is ``remembered`` stays; only columns it does not know are looked at. Each candidate is tried on the sample
-    and the smallest wins.
+    What is ``remembered`` stays; only columns it does not know, or not for their type, are looked at. Each candidate
+    is tried on the sample and the smallest wins.
     """
     encodings = dict(remembered.encodings) if remembered else {}
-    unknown = {path for path, _ in leaves(sample.schema)} - encodings.keys()
+    unknown = {path for path, leaf in leaves(sample.schema) if not _can_encode(encodings.get(path), leaf.type)}
     if unknown:
         rows = sample.slice(0, SAMPLE_ROWS).combine_chunks()
         for column in sample.schema:
@@ -148,6 +150,13 @@ def _candidates(kind: pa.DataType) -> tuple[str, ...]:
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return (DICTIONARY, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY)
     return (DICTIONARY, PLAIN)
+
+
+def _can_encode(encoding: str | None, kind: pa.DataType) -> bool:
+    """Whether values of a type can be written in an encoding; decimals of many digits are no integers any more."""
+    if encoding == DELTA_BINARY_PACKED:
+        return _is_stored_as_integer(kind)
+    return encoding is not None
 
 
 def _is_stored_as_integer(kind: pa.DataType) -> bool:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
+from engine.formats.type_promotion import promoted
 from engine.formats.value_codec import Decoded, ValueCodec, Verdict
 from engine.records import NULL_LENGTH, ByteSpans, Records
 from engine.table.columns import TableLayout
@@ -68,8 +69,8 @@ def rows_from_records(
 def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, codecs: RowCodecs) -> Records:
     """The records that ``rows_from_records`` was given. ``rows`` in file order, at most 2 GiB in any one column.
 
-    A column that is null in every row may be left out, and strings may be dictionary-encoded.
-    Raises Corrupt for rows that this program did not write.
+    A column that is null in every row may be left out, strings may be dictionary-encoded, and columns may have the
+    narrower types they had when their file was written. Raises Corrupt for rows that this program did not write.
     """
     _check_types(layout, rows.schema)
     columns = {name: _one_array(rows.column(name), name) for name in rows.schema.names}
@@ -78,7 +79,9 @@ def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, code
     timestamp_type = _required(columns, layout.timestamp_type).to_numpy()
     timestamp = _required(columns, layout.timestamp).view(pa.int64()).to_numpy()
     kept_ms = timestamp_type >= MILLISECONDS_KEPT
-    value_columns = {name: column for name, column in columns.items() if not layout.is_metadata(name)}
+    value_columns = {
+        field.name: promoted(columns[field.name], field.type) for field in codecs.value.fields if field.name in columns
+    }
     return Records(
         offset=offset,
         timestamp_ms=np.where(kept_ms, timestamp, timestamp // US_PER_MS),

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.errors import Corrupt, FloebergError
+from engine.formats.type_promotion import is_promotion
 from engine.offset_range import OffsetRange
 from engine.records import Records
 from engine.table.columns import FIELD_ID_KEY, field_id
@@ -136,7 +137,7 @@ class _RowEvidence:
 
 
 def _check_columns(found: pa.Schema, facts: TableFacts, path: str) -> None:
-    """A file has columns of its table: those of its time, some of which may have grown fields since.
+    """A file has columns of its table: those of its time, some of which may have grown fields, or become wider, since.
 
     Under the table's field ids at every level: SQL engines know columns by nothing else.
     """
@@ -165,7 +166,7 @@ def _is_part_of(found: pa.Field, expected: pa.Field) -> bool:
         return _is_part_of(kind.value_field, wanted.value_field)
     if pa.types.is_map(kind) and pa.types.is_map(wanted):
         return _is_part_of(kind.key_field, wanted.key_field) and _is_part_of(kind.item_field, wanted.item_field)
-    return bool(kind == wanted)
+    return bool(kind == wanted) or is_promotion(kind, wanted)
 
 
 def _checksum(warehouse: Warehouse, path: str) -> tuple[int, int]:
