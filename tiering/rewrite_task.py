@@ -33,11 +33,14 @@ class RewriteTask:
     attempt: str
 
     @property
-    def data_path(self) -> str:
-        name = FileName(
+    def file_name(self) -> FileName:
+        return FileName(
             partition=self.partition.partition, range=self.range, leader_epoch=self.leader_epoch, attempt=self.attempt
         )
-        return self.table.data_path(name)
+
+    @property
+    def data_path(self) -> str:
+        return self.table.data_path(self.file_name)
 
     def again(self, *, table: TableFacts, attempt: str) -> RewriteTask:
         """The same work with newer facts, as an attempt of its own."""
@@ -63,6 +66,12 @@ class NeedsSchemas:
 
     schema_ids: frozenset[int] = frozenset()
     key_schema_ids: frozenset[int] = frozenset()
+
+    def and_those_of(self, other: NeedsSchemas) -> NeedsSchemas:
+        """What two tasks of one topic need."""
+        return NeedsSchemas(
+            schema_ids=self.schema_ids | other.schema_ids, key_schema_ids=self.key_schema_ids | other.key_schema_ids
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,11 @@ def parse_file_name(path: str) -> FileName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFooter:
-    """The key-value metadata of a file's footer: enough to know what the file is with nothing else at hand."""
+    """The key-value metadata of a file's footer: enough to know what the file is with nothing else at hand.
+
+    ``unresolved``: records without columns by the id of the schema that could not be had, None where the file does not
+    say; ``unresolved_keys`` the same for typed keys.
+    """
 
     topic: str
     topic_id: str
@@ -77,11 +81,19 @@ class FileFooter:
     codec: str
     codec_version: int
     schema_ids: tuple[int, ...]
+    unresolved: Mapping[int, int] | None = None
+    key_codec_version: int | None = None
     key_schema_ids: tuple[int, ...] = ()
+    unresolved_keys: Mapping[int, int] | None = None
     format_version: int = FORMAT_VERSION
 
     def to_key_values(self) -> dict[str, str]:
         of_keys = {f"{FOOTER_PREFIX}key_schema_ids": json.dumps(list(self.key_schema_ids))}
+        said = {
+            f"{FOOTER_PREFIX}unresolved_schemas": self.unresolved,
+            f"{FOOTER_PREFIX}key_codec_version": self.key_codec_version,
+            f"{FOOTER_PREFIX}unresolved_key_schemas": self.unresolved_keys,
+        }
         return {
             f"{FOOTER_PREFIX}format_version": str(self.format_version),
             f"{FOOTER_PREFIX}topic": self.topic,
@@ -94,6 +106,7 @@ class FileFooter:
             f"{FOOTER_PREFIX}codec_version": str(self.codec_version),
             f"{FOOTER_PREFIX}schema_ids": json.dumps(list(self.schema_ids)),
             **(of_keys if self.key_schema_ids else {}),
+            **{name: json.dumps(value) for name, value in said.items() if value is not None},
         }
 
     @classmethod
@@ -112,10 +125,13 @@ class FileFooter:
                 codec=named[f"{FOOTER_PREFIX}codec"],
                 codec_version=int(named[f"{FOOTER_PREFIX}codec_version"]),
                 schema_ids=tuple(json.loads(named[f"{FOOTER_PREFIX}schema_ids"])),
+                unresolved=_counts(named.get(f"{FOOTER_PREFIX}unresolved_schemas")),
+                key_codec_version=json.loads(named.get(f"{FOOTER_PREFIX}key_codec_version", "null")),
                 key_schema_ids=tuple(json.loads(named.get(f"{FOOTER_PREFIX}key_schema_ids", "[]"))),
+                unresolved_keys=_counts(named.get(f"{FOOTER_PREFIX}unresolved_key_schemas")),
                 format_version=int(named[f"{FOOTER_PREFIX}format_version"]),
             )
-        except (KeyError, ValueError, TypeError, Invalid) as error:
+        except (KeyError, ValueError, TypeError, AttributeError, Invalid) as error:
             raise Corrupt(f"a data file's footer does not say what the file is: {error!r}", file=file) from error
         if footer.format_version > FORMAT_VERSION:
             raise Invalid(
@@ -224,6 +240,10 @@ class FileDescription:
         )
         data_file.spec_id = spec_id
         return data_file
+
+
+def _counts(text: str | None) -> dict[int, int] | None:
+    return None if text is None else {int(schema_id): int(count) for schema_id, count in json.loads(text).items()}
 
 
 def _stats_to_list(stats: ColumnStats) -> list[Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from engine.formats.value_codec import ValueCodec, open_codec
+from engine.formats.value_codec import Decoded, ValueCodec, open_codec
+from engine.records import Records
 from engine.table.topic_table import TableFacts, TopicTable
 
 
@@ -21,3 +22,7 @@ class RowCodecs:
         """Raises Invalid for a format that does not exist or columns that it can't fill."""
         key = None if table.key_codec is None else open_codec(table.key_codec, table.key_fields)
         return cls(value=open_codec(table.codec, table.value_fields), key=key)
+
+    def decode(self, records: Records) -> tuple[Decoded, Decoded | None]:
+        """What becomes of values and, where they are typed, of keys."""
+        return self.value.decode(records.value), None if self.key is None else self.key.decode(records.key)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,7 @@ FOOTER = FileFooter(
     codec_version=1,
     schema_ids=(101, 102),
 )
+WITH_KEYS = replace(FOOTER, unresolved={9: 1200}, key_codec_version=2, key_schema_ids=(7,), unresolved_keys={})
 DESCRIPTION = FileDescription(
     path="s3://lake/orders/data/x/p=3/f.parquet",
     topic="orders",
@@ -81,9 +84,10 @@ def test_foreign_name_is_invalid(path: str) -> None:
         parse_file_name(path)
 
 
-def test_footer_survives_its_key_values() -> None:
-    stored = {key.encode(): value.encode() for key, value in FOOTER.to_key_values().items()}
-    assert FileFooter.from_key_values(stored, file="f") == FOOTER
+@pytest.mark.parametrize("footer", [FOOTER, WITH_KEYS])
+def test_footer_survives_its_key_values(footer: FileFooter) -> None:
+    stored = {key.encode(): value.encode() for key, value in footer.to_key_values().items()}
+    assert FileFooter.from_key_values(stored, file="f") == footer
 
 
 @pytest.mark.parametrize("key", sorted(FOOTER.to_key_values()))
