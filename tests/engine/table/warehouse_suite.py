@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import pickle
+import signal
+import subprocess
+import sys
 
 import crc32c
 import pytest
 
 from engine.errors import Corrupt
 from engine.table.warehouse import Warehouse
+
+_WRITE_HALF_AND_DIE = """
+import os, pickle, signal, sys
+new = pickle.load(sys.stdin.buffer).create(sys.argv[1])
+new.write(b"half")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 class WarehouseSuite:
@@ -37,7 +47,9 @@ class WarehouseSuite:
         assert list(warehouse.list(root)) == []
 
     def test_crash_while_writing_leaves_nothing_under_the_name(self, warehouse: Warehouse, root: str) -> None:
-        warehouse.create(f"{root}/x.bin").write(b"half")  # the process dies here
+        command = [sys.executable, "-c", _WRITE_HALF_AND_DIE, f"{root}/x.bin"]
+        died = subprocess.run(command, input=pickle.dumps(warehouse), timeout=60, check=False)
+        assert died.returncode == -signal.SIGKILL
         assert not warehouse.exists(f"{root}/x.bin")
 
     def test_file_is_written_over_as_a_whole(self, warehouse: Warehouse, root: str) -> None:
