@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from engine.errors import Invalid
 from engine.formats.avro_mapping import arrow_type, map_schema, opaque_fields
 from engine.formats.avro_schema import parse_schema
 from engine.formats.column_evolution import evolve_columns
@@ -27,5 +28,9 @@ def propose_fields(
 
 
 def _wanted(schema_text: str) -> tuple[pa.Field, ...]:
-    kind = arrow_type(map_schema(parse_schema(schema_text)))
+    """The fields of a schema that the table has; one that can't be read any more claims no column."""
+    try:
+        kind = arrow_type(map_schema(parse_schema(schema_text)))
+    except Invalid:
+        return ()
     return tuple(kind) if kind is not None else ()

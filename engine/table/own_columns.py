@@ -12,7 +12,18 @@ import pyarrow as pa
 from pydantic import ValidationError
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StructType,
+)
 
 from engine.errors import Invalid
 from engine.table.columns import TableLayout, iceberg_schema
@@ -87,8 +98,14 @@ def _type_as_table_calls(wanted: IcebergType, own: IcebergType, table: IcebergTy
     if isinstance(wanted, MapType) and isinstance(own, MapType) and isinstance(table, MapType):
         value = _type_as_table_calls(wanted.value_type, own.value_type, table.value_type)
         return table.model_copy(update={"value_type": value})
-    # As wide as the table has it: what we write may be narrower.
-    return table if own == wanted else wanted
+    # As wide as the table has it: what we write may be narrower. Wider than that it becomes for a schema's sake.
+    return table if own == wanted or _is_wider(table, wanted) else wanted
+
+
+def _is_wider(table: IcebergType, wanted: IcebergType) -> bool:
+    if isinstance(table, DecimalType) and isinstance(wanted, DecimalType):
+        return table.scale == wanted.scale and table.precision > wanted.precision
+    return (wanted, table) in {(IntegerType(), LongType()), (FloatType(), DoubleType())}
 
 
 def _with_ids(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import crc32c
@@ -11,10 +12,11 @@ from pyiceberg.table import Table, Transaction
 
 from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
-from engine.formats.value_codec import CodecSpec, propose_fields
+from engine.formats.value_codec import CodecSpec
 from engine.table.catalog import begin
 from engine.table.columns import TableLayout, key_fields, value_fields
 from engine.table.own_columns import columns_property, own_schema, schema_to_add, with_added
+from engine.table.schema_proposals import propose_schema, with_schema
 from engine.table.seal import schema_seal_property
 from engine.table.topic_table import KEY_PROPERTIES, VALUE_PROPERTIES, CodecProperties, TopicTable
 
@@ -69,6 +71,7 @@ def _propose(
 ) -> tuple[tuple[pa.Field, ...], dict[str, str]]:
     """The fields once the schemas are added, and the properties that keep those that are new."""
     properties: dict[str, str] = {}
+    is_reserved = view.layout.is_metadata if names is VALUE_PROPERTIES else _no_name
     for schema_id, text in sorted(schemas.items()):
         known = codec.schemas.get(schema_id)
         if known is not None and known != text:
@@ -78,13 +81,21 @@ def _propose(
                 next_step="a schema registry that was set up anew needs a new namespace for its tables",
             )
         if known is None:
-            proposal = propose_fields(codec.name, text, fields, options=codec.options)
+            proposal = propose_schema(codec, fields, text, is_reserved=is_reserved)
             for conflict in proposal.conflicts:
                 log.warning("schema_conflict", topic=view.topic, schema_id=schema_id, problem=conflict)
             fields = proposal.fields
+            codec = with_schema(codec, schema_id, text, proposal)
             key, value = _stored(view, schema_id, text, names)
             properties[key] = value
+            if proposal.placement:
+                properties[f"{names.placement}{schema_id}"] = json.dumps(dict(proposal.placement), sort_keys=True)
+            properties[names.order] = json.dumps(list(codec.schemas))
     return fields, properties
+
+
+def _no_name(_name: str) -> bool:
+    return False
 
 
 def _stage(

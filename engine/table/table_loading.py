@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -81,8 +82,8 @@ def new_table_properties(
 
 
 def codec_property(codec: CodecSpec) -> str:
-    """The format and its options; schemas have properties of their own."""
-    return replace(codec, schemas={}, unresolved={}).to_json()
+    """The format and its options; schemas and their placements have properties of their own."""
+    return replace(codec, schemas={}, unresolved={}, placements={}).to_json()
 
 
 class TableLoader:
@@ -149,7 +150,18 @@ class TableLoader:
         for key, path in properties.items():
             if key.startswith(names.schema_file):
                 schemas[int(key.removeprefix(names.schema_file))] = self._schema_file(path)
-        return replace(CodecSpec.from_json(properties[names.codec]), schemas=schemas)
+        order = {schema_id: at for at, schema_id in enumerate(json.loads(properties.get(names.order, "[]")))}
+        placements = {
+            int(key.removeprefix(names.placement)): json.loads(text)
+            for key, text in properties.items()
+            if key.startswith(names.placement)
+        }
+        return replace(
+            CodecSpec.from_json(properties[names.codec]),
+            # Oldest first; tables of before the order was kept have none.
+            schemas=dict(sorted(schemas.items(), key=lambda item: (order.get(item[0], -1), item[0]))),
+            placements=placements,
+        )
 
     def _schema_file(self, path: str) -> str:
         if path not in self._schema_files:

@@ -37,6 +37,8 @@ KEY_SCHEMA_PREFIX = "floeberg.key_schema."
 KEY_SCHEMA_FILE_PREFIX = "floeberg.key_schema_file."
 PLACEMENT_PREFIX = "floeberg.placement."
 KEY_PLACEMENT_PREFIX = "floeberg.key_placement."
+SCHEMA_ORDER_PROPERTY = "floeberg.schema_order"
+KEY_SCHEMA_ORDER_PROPERTY = "floeberg.key_schema_order"
 SKIPPED_PREFIX = "floeberg.skipped."
 EMPTY_PREFIX = "floeberg.empty."
 RANGE_PREFIX = "floeberg.range."
@@ -52,22 +54,28 @@ COLUMNS_PROPERTY = "floeberg.columns"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecProperties:
     """Under which names the table keeps one codec: its options, and by id its schemas, the files of long ones, and
-    where the fields of each stand."""
+    where the fields of each stand; ``order`` the ids in the order in which they were added."""
 
     codec: str
     schema: str
     schema_file: str
     placement: str
+    order: str
 
 
 VALUE_PROPERTIES = CodecProperties(
-    codec=CODEC_PROPERTY, schema=SCHEMA_PREFIX, schema_file=SCHEMA_FILE_PREFIX, placement=PLACEMENT_PREFIX
+    codec=CODEC_PROPERTY,
+    schema=SCHEMA_PREFIX,
+    schema_file=SCHEMA_FILE_PREFIX,
+    placement=PLACEMENT_PREFIX,
+    order=SCHEMA_ORDER_PROPERTY,
 )
 KEY_PROPERTIES = CodecProperties(
     codec=KEY_CODEC_PROPERTY,
     schema=KEY_SCHEMA_PREFIX,
     schema_file=KEY_SCHEMA_FILE_PREFIX,
     placement=KEY_PLACEMENT_PREFIX,
+    order=KEY_SCHEMA_ORDER_PROPERTY,
 )
 
 
