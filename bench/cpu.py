@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,3 +74,14 @@ def measured(pid: int | None = None) -> Iterator[Spent]:
     ended = before.keys() - after.keys()
     assert not ended, f"processes {sorted(ended)} ended while they were measured"
     spent.cpu_seconds = sum(after.values()) - sum(before.values())
+
+
+@contextmanager
+def bound_to_one_core() -> Iterator[None]:
+    """Threads would else run side by side and slow each other's cores down."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)

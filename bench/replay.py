@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from bench.cpu import measured
+from bench.cpu import bound_to_one_core, measured
 from bench.measurement import Measurement
 from engine.log_reader import LogReader
 from engine.table.file_index import FileIndex
@@ -28,22 +26,15 @@ def replay_all(table: TopicTable) -> int:
 
 
 def measure(table: TopicTable, *, repetitions: int) -> tuple[Measurement, ...]:
-    """Megabytes of uncompressed batches per CPU-second of one core, to which the process is bound meanwhile.
-
-    Its threads (the reader and its read-ahead) would else run side by side and slow each other's cores down.
-    """
+    """Megabytes of uncompressed batches per CPU-second of one core, to which the process is bound meanwhile."""
     keep_freed_memory()  # as the daemon does
     replay_all(table)  # loads the kernels
     samples = []
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
-    try:
+    with bound_to_one_core():
         for _ in range(repetitions):
             with measured() as spent:
                 total = replay_all(table)
             samples.append(total / _MEGABYTE / spent.cpu_seconds)
-    finally:
-        os.sched_setaffinity(0, allowed)
     return (
         Measurement(
             key="replay.mb_per_second_core",

@@ -1,0 +1,249 @@
+"""Value formats in this process, bound to one core: each codec both ways on realistic records, a library beside.
+
+The codec makes columns of a block of records and bytes of columns; the library makes a Python object of a record and
+back, which is what a consumer in Python pays. All sizes are of the values as producers send them, header included.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.json
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message_factory import GetMessageClass
+
+from bench.cpu import bound_to_one_core, measured
+from bench.measurement import Measurement
+from bench.value_records import KINDS, RecordKind, as_json, as_proto_json
+from engine.formats.protobuf_descriptors import compile_proto, load_file
+from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
+from engine.records import ByteSpans
+from floeberg.freed_memory import keep_freed_memory
+
+SCHEMA_ID = 101
+HEADER = struct.pack(">bI", 0, SCHEMA_ID)
+GOALS = {"avro": (150, 200), "protobuf": (100, 100), "json": (80, 100)}
+"""MB/s a core: decode, encode."""
+RECORDS = 20_000
+"""Of each kind: some megabytes, as a block of tiering has."""
+
+_MEGABYTE = 1_000_000
+_LEAST_CPU_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trial:
+    """One kind of records in one format: ``values`` with their header, and the library's way with their ``bodies``."""
+
+    format_name: str
+    schema_text: str
+    values: ByteSpans
+    bodies: Sequence[bytes]
+    objects: Sequence[Any]
+    library_decode: Callable[[bytes], object]
+    library_encode: Callable[[Any], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """CPU-seconds that one pass over a trial's records takes."""
+
+    size_bytes: int
+    record_count: int
+    exact_count: int
+    decode_seconds: float
+    encode_seconds: float
+
+
+def avro_trial(kind: RecordKind, count: int) -> Trial:
+    parsed = fastavro.parse_schema(dict(kind.avro))
+    objects = kind.records(count)
+
+    def encode(record: Any) -> bytes:
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, parsed, record)
+        return out.getvalue()
+
+    return _trial(
+        "avro",
+        json.dumps(kind.avro),
+        objects,
+        encode,
+        lambda body: fastavro.schemaless_reader(io.BytesIO(body), parsed),
+    )
+
+
+def protobuf_trial(kind: RecordKind, count: int) -> Trial:
+    schema_text = compile_proto(kind.proto, {})
+    message = GetMessageClass(load_file(schema_text).message_types_by_name[kind.message.rpartition(".")[2]])
+    objects = [ParseDict(as_proto_json(record), message()) for record in kind.records(count)]
+    # The message's index, behind the schema's id: a zero means the file's first.
+    return _trial("protobuf", schema_text, objects, message.SerializeToString, message.FromString, b"\0")
+
+
+def json_trial(kind: RecordKind, count: int) -> Trial:
+    objects = [as_json(record) for record in kind.records(count)]
+    return _trial("json", json.dumps(kind.json_schema), objects, orjson.dumps, orjson.loads)
+
+
+def _trial(
+    format_name: str,
+    schema_text: str,
+    objects: Sequence[Any],
+    encode: Callable[[Any], bytes],
+    decode: Callable[[bytes], object],
+    more_header: bytes = b"",
+) -> Trial:
+    bodies = [encode(each) for each in objects]
+    return Trial(
+        format_name=format_name,
+        schema_text=schema_text,
+        values=ByteSpans.from_list([HEADER + more_header + body for body in bodies]),
+        bodies=bodies,
+        objects=objects,
+        library_decode=decode,
+        library_encode=encode,
+    )
+
+
+TRIALS: dict[str, Callable[[RecordKind, int], Trial]] = {
+    "avro": avro_trial,
+    "protobuf": protobuf_trial,
+    "json": json_trial,
+}
+
+
+def codec_rates(trial: Trial) -> Rates:
+    """The codec over a trial's records, warm."""
+    fields = propose_fields(trial.format_name, trial.schema_text, ()).fields
+    codec = open_codec(CodecSpec(name=trial.format_name, schemas={SCHEMA_ID: trial.schema_text}), fields)
+    decoded = codec.decode(trial.values)
+    wanted = decoded.verdict == Verdict.EXACT
+    columns, schema_id = decoded.columns, decoded.schema_id
+    return Rates(
+        size_bytes=trial.values.size_bytes,
+        record_count=len(trial.values),
+        exact_count=int(np.count_nonzero(wanted)),
+        encode_seconds=_seconds(lambda: codec.encode(columns, schema_id, wanted)),
+        decode_seconds=_seconds(lambda: codec.decode(trial.values)),
+    )
+
+
+def library_rates(trial: Trial) -> Rates:
+    """The library over the same records, one by one."""
+
+    def each(function: Callable[[Any], object], values: Sequence[Any]) -> None:
+        for value in values:
+            function(value)
+
+    return Rates(
+        size_bytes=trial.values.size_bytes,
+        record_count=len(trial.values),
+        exact_count=len(trial.values),
+        decode_seconds=_seconds(lambda: each(trial.library_decode, trial.bodies)),
+        encode_seconds=_seconds(lambda: each(trial.library_encode, trial.objects)),
+    )
+
+
+def _seconds(body: Callable[[], object]) -> float:
+    """CPU-seconds of one call, over as many as take long enough to be measured; the first only warms up."""
+    body()
+    calls, spent_seconds = 0, 0.0
+    while spent_seconds < _LEAST_CPU_SECONDS:
+        with measured() as spent:
+            body()
+        calls, spent_seconds = calls + 1, spent_seconds + spent.cpu_seconds
+    return spent_seconds / calls
+
+
+def measure(
+    *, repetitions: int, record_count: int = RECORDS, formats: Sequence[str] = tuple(TRIALS)
+) -> list[Measurement]:
+    """Every format over all kinds of records: bytes of all kinds over the CPU-seconds of all kinds."""
+    keep_freed_memory()  # as Spark's workers do
+    found = []
+    with bound_to_one_core():
+        for name in formats:
+            trials = [TRIALS[name](kind, record_count) for kind in KINDS]
+            runs = [[codec_rates(trial) for trial in trials] for _ in range(repetitions)]
+            peers = [[library_rates(trial) for trial in trials] for _ in range(repetitions)]
+            found += _measurements(name, runs, peers)
+            if name == "json":
+                found.append(_pyarrow_json(trials, repetitions))
+    return found
+
+
+def _measurements(name: str, runs: list[list[Rates]], peers: list[list[Rates]]) -> list[Measurement]:
+    decode_goal, encode_goal = GOALS[name]
+    first = runs[0]
+    mb, records = sum(each.size_bytes for each in first) / _MEGABYTE, sum(each.record_count for each in first)
+    decode, peer_decode = (_totals(each, "decode_seconds") for each in (runs, peers))
+    encode, peer_encode = (_totals(each, "encode_seconds") for each in (runs, peers))
+    share = sum(each.exact_count for each in first) / records
+    rows: tuple[tuple[str, str, str, list[float], str | None], ...] = (
+        ("decode_mb_per_second_core", "to columns", "MB/s a core", [mb / s for s in decode], f"≥ {decode_goal}"),
+        ("encode_mb_per_second_core", "from columns", "MB/s a core", [mb / s for s in encode], f"≥ {encode_goal}"),
+        ("records_per_second", "to columns", "records/s", [records / s for s in decode], None),
+        ("share_exact", "records whose columns are enough", "share", [share], None),
+        (
+            "library_decode_mb_per_second_core",
+            "the library's decoder",
+            "MB/s a core",
+            [mb / s for s in peer_decode],
+            None,
+        ),
+        (
+            "library_encode_mb_per_second_core",
+            "the library's encoder",
+            "MB/s a core",
+            [mb / s for s in peer_encode],
+            None,
+        ),
+        ("times_library", "to columns, against the library", "times", [min(peer_decode) / min(decode)], None),
+        ("times_library_encode", "from columns, against it", "times", [min(peer_encode) / min(encode)], None),
+    )
+    return [
+        Measurement(
+            key=f"values.{name}.{key}",
+            title=f"{_TITLE[name]}: {title}",
+            unit=unit,
+            samples=tuple(samples),
+            higher_is_better=True,
+            goal=goal,
+        )
+        for key, title, unit, samples, goal in rows
+    ]
+
+
+_TITLE = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
+
+
+def _totals(runs: list[list[Rates]], name: str) -> list[float]:
+    return [sum(getattr(each, name) for each in run) for run in runs]
+
+
+def _pyarrow_json(trials: Sequence[Trial], repetitions: int) -> Measurement:
+    texts = [b"\n".join(trial.bodies) for trial in trials]
+    options = pa.json.ReadOptions(use_threads=False)
+
+    def read() -> None:
+        for text in texts:
+            pa.json.read_json(pa.BufferReader(text), options)
+
+    mb = sum(trial.values.size_bytes for trial in trials) / _MEGABYTE
+    return Measurement(
+        key="values.json.pyarrow_decode_mb_per_second_core",
+        title="JSON: pyarrow.json, schema inferred, values lost that it can't tell",
+        unit="MB/s a core",
+        samples=tuple(mb / _seconds(read) for _ in range(repetitions)),
+        higher_is_better=True,
+    )
