@@ -31,6 +31,7 @@ class TableFile:
 
     ``parts``: none for a file of our own. Else the files of an adopted range, together: their rows that lie in
     ``range``; ``path`` then names the range, ``size_bytes`` and ``record_count`` are those of the range.
+    ``reason_rows``: rows whose error column says something, None where that is not known.
     """
 
     partition: int
@@ -41,6 +42,7 @@ class TableFile:
     leader_epoch: int
     sequence_number: int = 0
     parts: tuple[ForeignFile, ...] = ()
+    reason_rows: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +108,13 @@ class ManifestReader:
         if manifest_list is None:
             return SnapshotFiles()
         at = manifest_list
+        error_id = table.iceberg_schema.find_field(table.layout.error).field_id
         try:
             io = load_file_io(properties=dict(table.warehouse.properties), location=at)
             seen: dict[str, SnapshotFiles] = {}
             for manifest in read_manifest_list(io.new_input(at)):
                 at = manifest.manifest_path
-                seen[at] = self._seen[at] if at in self._seen else _files_of(manifest, io)
+                seen[at] = self._seen[at] if at in self._seen else _files_of(manifest, io, error_id)
         except FileNotFoundError as error:
             raise Corrupt("a metadata file of the table is missing", topic=table.topic, file=at) from error
         except OSError as error:
@@ -145,7 +148,7 @@ def live_ranges(table: TopicTable, files: SnapshotFiles) -> tuple[TableFile, ...
     return tuple(sorted((*files.whole_own(), *adopted)))
 
 
-def _files_of(manifest: ManifestFile, io: FileIO) -> SnapshotFiles:
+def _files_of(manifest: ManifestFile, io: FileIO, error_id: int) -> SnapshotFiles:
     entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
     own: list[TableFile] = []
     foreign: dict[ForeignFile, int] = {}
@@ -157,13 +160,13 @@ def _files_of(manifest: ManifestFile, io: FileIO) -> SnapshotFiles:
             deletes.append(_delete_file(file, sequence))
             continue
         try:
-            own.append(_table_file(file, sequence))
+            own.append(_table_file(file, sequence, error_id))
         except Invalid:
             foreign[_foreign_file(entry)] = sequence
     return SnapshotFiles(own=tuple(own), foreign=foreign, deletes=tuple(deletes))
 
 
-def _table_file(file: DataFile, sequence_number: int) -> TableFile:
+def _table_file(file: DataFile, sequence_number: int, error_id: int) -> TableFile:
     name = parse_file_name(file.file_path)
     return TableFile(
         partition=name.partition,
@@ -173,7 +176,14 @@ def _table_file(file: DataFile, sequence_number: int) -> TableFile:
         record_count=int(file.record_count),
         leader_epoch=name.leader_epoch,
         sequence_number=sequence_number,
+        reason_rows=_values_in(file, error_id),
     )
+
+
+def _values_in(file: DataFile, field_id: int) -> int | None:
+    """How many values a column has that are not null."""
+    values, nulls = ((counts or {}).get(field_id) for counts in (file.value_counts, file.null_value_counts))
+    return None if values is None or nulls is None else int(values) - int(nulls)
 
 
 def _foreign_file(entry: ManifestEntry) -> ForeignFile:
