@@ -16,7 +16,7 @@ URL_SCHEMES = ("http://", "https://")
 
 
 def _read_secret(value: object) -> object:
-    """A secret as it is, or where it lies: ``{env = "NAME"}``, ``{file = "/run/secrets/name"}``."""
+    """A secret as it is, or where it lies: ``{env = "NAME"}``, ``{file = "/run/secrets/name"}`` (the whole path)."""
     if not isinstance(value, Mapping):
         return value
     if set(value) == {"env"}:
@@ -25,8 +25,11 @@ def _read_secret(value: object) -> object:
             raise ValueError(f"the environment has no {name}")
         return os.environ[name]
     if set(value) == {"file"}:
+        path = Path(str(value["file"])).expanduser()
+        if not path.is_absolute():
+            raise ValueError("name the secret's file with its whole path")
         try:
-            return Path(str(value["file"])).expanduser().read_text(encoding="utf-8").strip()
+            return path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"the secret's file can't be read: {error}") from error
     raise ValueError('write a secret as a text, as {env = "NAME"} or as {file = "path"}')
@@ -51,6 +54,7 @@ class RegistrySettings(Section):
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
+    key_password: Secret | None = None
     subject_strategy: Literal["topic", "record", "topic_record"] = "topic"
     subject: TextList = ()
     use_latest: bool = False

@@ -6,29 +6,25 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from engine.clock import Clock
-from engine.formats.schema_folder import SchemaFolder
-from engine.formats.schema_registry import RegistryAccess, SchemaRegistry
-from engine.formats.schema_source import SchemaSource
 from engine.formats.value_codec import OnConflict
 from engine.table.columns import TableLayout
 from floeberg.jdk import java_command
-from floeberg.registry_settings import RegistrySettings
+from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings, TopicSettings
 from tiering.spark_session import SparkSettings
 from tiering.tiering_limits import TieringLimits
 from tiering.topic_rule import TopicRule
 
 
-def topic_rules(settings: Settings, clock: Clock) -> tuple[TopicRule, ...]:
-    """The rules in the settings' order; each has a schema source of its own where it needs one."""
+def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, ...]:
+    """The rules in the settings' order, each with its schema source where it needs one."""
     return tuple(
         TopicRule(
             pattern=topic.name,
             value_format=topic.value,
             layout=TableLayout(prefix=topic.column_prefix, key="raw" if topic.key == "raw" else "string"),
             codec_options=_codec_options(topic),
-            schema_source=_schema_source(topic, clock),
+            schema_source=sources.of(topic),
             freshness_ms=topic.freshness_ms,
         )
         for topic in settings.topics
@@ -43,22 +39,6 @@ def _codec_options(topic: TopicSettings) -> dict[str, str]:
     if topic.unwrap is not None:
         options["unwrap"] = topic.unwrap
     return options
-
-
-def _schema_source(topic: TopicSettings, clock: Clock) -> SchemaSource | None:
-    if topic.registry is not None:
-        return SchemaRegistry(registry_access(topic.registry), clock)
-    return None if topic.schema_path is None else SchemaFolder(topic.schema_path)
-
-
-def registry_access(registry: RegistrySettings) -> RegistryAccess:
-    """How the registry is reached, its secrets in the open."""
-    return RegistryAccess(
-        url=registry.url[0],
-        user=registry.user,
-        password=None if registry.password is None else registry.password.get_secret_value(),
-        token=None if registry.token is None else registry.token.get_secret_value(),
-    )
 
 
 def tiering_limits(settings: Settings) -> TieringLimits:

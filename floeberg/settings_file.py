@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_settings.exceptions import SettingsError
 
 from engine.errors import Invalid
+from floeberg.registry_settings import RegistrySettings
 from floeberg.settings import Settings
 
 DEFAULT_FILES = (Path("floeberg.toml"), Path("/etc/floeberg/floeberg.toml"))
@@ -99,11 +100,19 @@ def _with_absolute_paths(settings: Settings, base: Path) -> Settings:
         update={"log_dirs": tuple(base / log_dir.expanduser() for log_dir in settings.broker.log_dirs)}
     )
     topics = tuple(
-        topic
-        if topic.schema_path is None
-        else topic.model_copy(update={"schemas": str(base / topic.schema_path.expanduser())})
-        for topic in settings.topics
+        topic.model_copy(update={"schemas": _with_absolute_files(topic.schemas, base)}) for topic in settings.topics
     )
     return settings.model_copy(
         update={"broker": broker, "topics": topics, "data_dir": base / settings.data_dir.expanduser()}
+    )
+
+
+def _with_absolute_files(schemas: RegistrySettings | str | None, base: Path) -> RegistrySettings | str | None:
+    if isinstance(schemas, str):
+        return str(base / Path(schemas).expanduser())
+    if schemas is None:
+        return None
+    files = {name: getattr(schemas, name) for name in ("ca_file", "cert_file", "key_file")}
+    return schemas.model_copy(
+        update={name: base / path.expanduser() for name, path in files.items() if path is not None}
     )

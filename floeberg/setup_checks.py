@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import httpx
 from pyiceberg.catalog import Catalog
 
 from engine.broker import Broker
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
+from engine.formats.schema_folder import SUFFIXES, SchemaFolder, read_schema
+from engine.formats.schema_http import RegistryHttp
+from engine.formats.schema_registry import SchemaRegistry
+from engine.formats.schema_source import Role
 from engine.kafka_log.log_directory import scan_log_directories
 from engine.table import catalog as catalogs
 from floeberg.check_result import CheckResult, good, guarded, note
 from floeberg.jdk import java_command, java_version
 from floeberg.kernels import load_kernels
 from floeberg.plugin_jar import PLUGIN_CLASS
-from floeberg.settings import Settings
+from floeberg.registry_settings import RegistrySettings
+from floeberg.schema_sources import registry_access, subject_rule
+from floeberg.settings import Settings, TopicSettings
 from tiering.spool import SPOOL_SUFFIX
-
-_PROBE_TIMEOUT_SECONDS = 10.0
 
 
 def check_java() -> CheckResult:
@@ -99,37 +102,57 @@ def check_warehouse(catalog: Catalog, clock: Clock) -> CheckResult:
     return good("warehouse", f"{root} can be written, read and cleaned")
 
 
-def check_schemas(settings: Settings) -> Iterator[CheckResult]:
+def check_schemas(settings: Settings, clock: Clock) -> Iterator[CheckResult]:
     """The schema source of each topic rule that has one."""
     for rule in settings.topics:
-        name = f"schemas of {rule.name}"
-        if rule.registry is not None:
-            url = rule.registry.url[0]
-            yield guarded(name, lambda name=name, url=url: _check_registry(name, url))  # type: ignore[misc]
-        elif rule.schema_path is not None:
-            folder = rule.schema_path
-            yield guarded(name, lambda name=name, folder=folder: _check_folder(name, folder))  # type: ignore[misc]
+        if rule.schemas is not None:
+            name = f"schemas of {rule.name}"
+            yield guarded(name, lambda name=name, rule=rule: _check_source(name, rule, clock))  # type: ignore[misc]
 
 
-def _check_folder(name: str, folder: Path) -> CheckResult:
-    if not folder.is_dir():
-        raise Invalid(f"there is no folder {folder}", next_step="make it, and put <id>.avsc files into it")
-    count = sum(1 for _ in folder.glob("*.avsc"))
+def _check_source(name: str, rule: TopicSettings, clock: Clock) -> CheckResult:
+    if rule.registry is not None:
+        return _check_registry(name, rule, rule.registry, clock)
+    assert rule.schema_path is not None, "schemas are in a registry or in files"
+    formats = sorted({rule.value, rule.key} & SUFFIXES.keys())
+    if rule.schema_path.suffix == ".json":
+        read_schema(rule.schema_path, "json", rule.schema_path.parent)
+        return good(name, f"the schema {rule.schema_path} can be used")
+    wanted = " or ".join(f"<id>{suffix}" for schema_format in formats for suffix in SUFFIXES[schema_format])
+    if not rule.schema_path.is_dir():
+        raise Invalid(f"there is no folder {rule.schema_path}", next_step=f"make it, and put {wanted} files into it")
+    return _check_folder(name, rule.schema_path, formats, wanted)
+
+
+def _check_folder(name: str, folder: Path, formats: Sequence[str], wanted: str) -> CheckResult:
+    source, count = SchemaFolder(folder), 0
+    for schema_format in formats:
+        suffixes = SUFFIXES[schema_format]
+        ids = {path.name.removesuffix(end) for end in suffixes for path in folder.glob(f"*{end}")}
+        for schema_id in sorted(int(found) for found in ids if found.isdecimal()):
+            source.get(schema_id, schema_format)
+            count += 1
     if not count:
-        return note(name, f"{folder} has no <id>.avsc file yet: records will keep their bytes until it does")
-    return good(name, f"{count} schemas in {folder}")
+        return note(name, f"{folder} has no {wanted} file yet: records will keep their bytes until it does")
+    return good(name, f"{count} schemas in {folder} can be used")
 
 
-def _check_registry(name: str, url: str) -> CheckResult:
-    try:
-        answer = httpx.get(f"{url.rstrip('/')}/subjects", timeout=_PROBE_TIMEOUT_SECONDS)
-        answer.raise_for_status()
-        count = len(answer.json())
-    except (httpx.HTTPError, ValueError) as error:
-        raise Unavailable(
-            f"the registry at {url} does not answer: {error}", next_step="check the URL of schemas and the network"
-        ) from error
-    return good(name, f"{count} subjects at {url}")
+def _check_registry(name: str, rule: TopicSettings, settings: RegistrySettings, clock: Clock) -> CheckResult:
+    registry = SchemaRegistry(RegistryHttp(registry_access(settings), clock))
+    count = len(registry.subjects(""))
+    answers = f"{count} subjects at {', '.join(settings.url)}"
+    if not settings.use_latest or any(letter in rule.name for letter in "*?["):
+        return good(name, answers)
+    subjects = subject_rule(settings)
+    names = subjects.subjects(rule.name, Role.VALUE, lambda: registry.subjects(f"{rule.name}-"))
+    found = [registry.newest(subject, subjects.metadata, rule.value) for subject in names]
+    if not any(found):
+        return note(
+            name,
+            f"{answers}, none of them with a schema for the topic's columns yet",
+            f"use_latest looks at {' and '.join(names) or f'{rule.name}-<record>'}: does subject_strategy fit?",
+        )
+    return good(name, f"{answers}; the newest for {rule.name} can be used")
 
 
 def check_plugin(broker: Broker, settings: Settings) -> CheckResult:

@@ -15,6 +15,7 @@ from engine.table.verifier import Verifier
 from floeberg.bound_sources import disk_bounds
 from floeberg.catalog_settings import catalog_properties
 from floeberg.room_settings import spark_settings, tiering_limits, topic_rules
+from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.status_board import StatusBoard
 from floeberg.version import program_version
@@ -35,9 +36,11 @@ class TieringAssembly:
     rewriter: Rewriter
     loop: TieringLoop
     board: StatusBoard
+    schemas: SchemaSources
 
     def close(self) -> None:
-        """End Spark, if it was started, and the connections to the broker."""
+        """End Spark, if it was started, and the connections to the broker and the schema registries."""
+        self.schemas.close()
         self.rewriter.close()
         self.broker.close()
 
@@ -53,13 +56,14 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     writer = TableWriter(catalog, clock, namespace=settings.namespace, gather=rewriter.gather)
     verifier = Verifier()
     broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
+    schemas = SchemaSources(settings.data_dir, clock)
     loop = TieringLoop(
         broker=broker,
         log_dirs=settings.broker.log_dirs,
         writer=writer,
         verifier=verifier,
         rewriter=rewriter,
-        rules=topic_rules(settings, clock),
+        rules=topic_rules(settings, schemas),
         clock=clock,
         limits=limits,
     )
@@ -67,7 +71,9 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     board.watch_each_cycle(lambda: disk_bounds(settings))
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(_ClusterWatch(board, broker))
-    return TieringAssembly(broker=broker, writer=writer, verifier=verifier, rewriter=rewriter, loop=loop, board=board)
+    return TieringAssembly(
+        broker=broker, writer=writer, verifier=verifier, rewriter=rewriter, loop=loop, board=board, schemas=schemas
+    )
 
 
 def _spark_rewriter(settings: Settings) -> GatheringRewriter:

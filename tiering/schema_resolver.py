@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.clock import Clock
 from engine.errors import Corrupt, Invalid, Unavailable
-from engine.formats.schema_source import SchemaSource
+from engine.formats.schema_source import PLAIN_SCHEMA_ID, Role, SchemaSource
 from tiering.tiering_limits import TieringLimits
 
 
@@ -21,10 +21,23 @@ class Resolution:
 
 
 class SchemaResolver:
-    """The ids of one topic. Ids that can't be had are given up for a while, so that no record ever waits for good."""
+    """The ids of one topic's values, or of its keys. Ids that can't be had are given up for a while, so that no record
+    ever waits for good."""
 
-    def __init__(self, source: SchemaSource | None, *, clock: Clock, limits: TieringLimits) -> None:
+    def __init__(
+        self,
+        source: SchemaSource | None,
+        *,
+        clock: Clock,
+        limits: TieringLimits,
+        topic: str = "",
+        role: Role = Role.VALUE,
+        schema_format: str = "avro",
+    ) -> None:
         self._source = source
+        self._topic = topic
+        self._role = role
+        self._format = schema_format
         self._clock = clock
         self._limits = limits
         self._away_since_ms: dict[int, int] = {}
@@ -65,4 +78,9 @@ class SchemaResolver:
     def _get(self, schema_id: int) -> str:
         if self._source is None:
             raise Invalid(f"no source of schemas is set, and a value names the schema {schema_id}")
-        return self._source.get(schema_id)
+        if schema_id != PLAIN_SCHEMA_ID:
+            return self._source.get(schema_id, self._format)
+        newest = self._source.newest(self._topic, self._role, self._format)
+        if not newest:
+            raise Invalid("a value names no schema, and the source has none for the topic")
+        return newest[0].text

@@ -1,162 +1,151 @@
-"""Schemas from a registry that speaks Confluent's API: the only seam to it.
+"""Schemas from a registry that speaks Confluent's API (docs/schemas.md). Blocks; ``SchemaDesk`` asks it for the loop.
 
-Source: Confluent Schema Registry API reference, ``GET /schemas/ids/{id}`` and
-``GET /subjects/{subject}/versions/{version}``; error codes 404xx mean "not found".
+Source: ``GET /schemas/ids/{id}``, ``/subjects/{subject}/versions/{version}`` and ``/subjects`` of the API reference;
+how references are followed, and what is newest with metadata: ``AbstractSchemaProvider.resolveReferences`` and
+``AbstractSchemaRegistry.getLatestWithMetadata`` of Confluent's registry.
 """
 
 from __future__ import annotations
 
-import json
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-import tenacity
+import structlog
 
-from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
-from engine.formats.avro_references import inline_references
+from engine.formats.schema_cache import SchemaCache
+from engine.formats.schema_http import Absent, RegistryHttp, RegistryQuestion
+from engine.formats.schema_source import FoundSchema
+from engine.formats.schema_text import WrittenSchema, codec_text
 
-ATTEMPTS = 4  # with the waits between them, a registry that restarts in seconds is not noticed
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 2.0
-TIMEOUT_S = 10.0
-MAX_ANSWER_BYTES = 16 << 20  # no schema is this large; an answer that is comes from something else
 MAX_REFERENCES = 256  # all levels together; a schema of more is taken for a loop
-MAX_CACHED = 4096  # schemas kept in memory, least recently used ones leave
+MAX_VERSIONS_ASKED = 100  # of a subject, newest first, for one that carries the metadata
 
-_MEDIA_TYPES = "application/vnd.schemaregistry.v1+json, application/json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryAccess:
-    """How a registry is reached: ``url`` with any path prefix; user and password, or a token, or neither."""
-
-    url: str
-    user: str | None = None
-    password: str | None = None
-    token: str | None = None
-
-
-class _Transient(Exception):
-    """Worth another attempt: the connection failed, or the answer was a server's trouble."""
+_log = structlog.get_logger(__name__)
 
 
 class SchemaRegistry:
-    """A schema never changes under its id, so what was read once is not asked for again."""
+    """One registry. ``cache`` keeps what it gave, for when it does not answer."""
 
-    def __init__(self, access: RegistryAccess, clock: Clock, transport: httpx.BaseTransport | None = None) -> None:
-        self._url = access.url.rstrip("/")
-        headers = {"Accept": _MEDIA_TYPES}
-        auth = None
-        if access.token is not None:
-            headers["Authorization"] = f"Bearer {access.token}"
-        elif access.user is not None:
-            auth = httpx.BasicAuth(access.user, access.password or "")
-        self._client = httpx.Client(headers=headers, auth=auth, timeout=TIMEOUT_S, transport=transport)
-        self._cache: OrderedDict[int, str] = OrderedDict()
-        self._retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(ATTEMPTS),
-            wait=tenacity.wait_exponential(multiplier=FIRST_WAIT_S, max=LONGEST_WAIT_S),
-            retry=tenacity.retry_if_exception_type(_Transient),
-            sleep=lambda seconds: clock.sleep(round(seconds * 1000)),
-            reraise=True,
+    def __init__(self, http: RegistryHttp, cache: SchemaCache | None = None) -> None:
+        self._http = http
+        self._cache = cache
+
+    def get(self, schema_id: int, schema_format: str) -> str:
+        """The schema of an id, as its codec reads it. Raises Invalid for an id the registry does not have, or one of
+        another type; Unavailable otherwise."""
+        what = f"schema {schema_id}"
+        with self._http.question() as question:
+            answer = _object(question.ask(f"/schemas/ids/{schema_id}", what), what)
+            schema = _written(question, answer, what)
+        self._keep(schema_id, schema)
+        return codec_text(schema, schema_format, what)
+
+    def remembered(self, schema_id: int, schema_format: str) -> str | None:
+        """The schema as the registry gave it once, without asking; None where it is not known. Raises Invalid."""
+        schema = None if self._cache is None else self._cache.get(schema_id)
+        return None if schema is None else codec_text(schema, schema_format, f"schema {schema_id}")
+
+    def newest(self, subject: str, metadata: Mapping[str, str], schema_format: str) -> FoundSchema | None:
+        """The newest schema of a subject, with ``metadata`` the newest that carries these properties; None where the
+        registry has no such subject or schema. Raises Invalid for one of another type, Unavailable."""
+        what = f"the newest schema of {subject}"
+        with self._http.question() as question:
+            answer = _newest(question, subject, metadata, what)
+            if answer is None:
+                return None
+            schema = _written(question, answer, what)
+        schema_id, version = answer.get("id"), answer.get("version")
+        if not isinstance(schema_id, int) or not isinstance(version, int):
+            raise Unavailable(f"{what}: the answer has no id and version")
+        self._keep(schema_id, schema)
+        return FoundSchema(
+            subject=subject, version=version, schema_id=schema_id, text=codec_text(schema, schema_format, what)
         )
 
-    def get(self, schema_id: int) -> str:
-        """Raises Invalid for an id the registry does not have, or no Avro schema; Unavailable otherwise."""
-        known = self._cache.get(schema_id)
-        if known is not None:
-            self._cache.move_to_end(schema_id)
-            return known
-        answer = self._ask(f"/schemas/ids/{schema_id}", f"schema {schema_id}")
-        kind = answer.get("schemaType", "AVRO")
-        if kind != "AVRO":
-            raise Invalid(f"schema {schema_id} is of type {kind}, not AVRO")
-        text = self._text_of(answer, f"schema {schema_id}")
-        referenced = self._referenced(answer, f"schema {schema_id}")
-        if referenced:
-            text = inline_references(text, referenced)
-        self._cache[schema_id] = text
-        if len(self._cache) > MAX_CACHED:
-            self._cache.popitem(last=False)
-        return text
+    def subjects(self, prefix: str) -> tuple[str, ...]:
+        """The subjects there are; only those with ``prefix`` matter, though a registry may answer with all."""
+        with self._http.question() as question:
+            answer = question.ask("/subjects", "the list of subjects", {"subjectPrefix": prefix})
+        if not isinstance(answer, list):
+            raise Unavailable("the list of subjects is none")
+        return tuple(str(subject) for subject in answer)
 
-    def close(self) -> None:
-        self._client.close()
-
-    def _referenced(self, answer: dict[str, Any], what: str) -> list[str]:
-        """The texts of all schemas that an answer refers to, at any distance."""
-        texts: list[str] = []
-        seen: set[tuple[str, int]] = set()
-        waiting = list(answer.get("references") or [])
-        while waiting:
-            reference = waiting.pop()
-            try:
-                subject, version = str(reference["subject"]), int(reference["version"])
-            except (KeyError, TypeError, ValueError) as error:
-                raise Invalid(f"{what} has a reference without subject and version: {reference}") from error
-            if (subject, version) in seen:
-                continue
-            seen.add((subject, version))
-            if len(seen) > MAX_REFERENCES:
-                raise Invalid(f"{what} refers to more than {MAX_REFERENCES} other schemas")
-            name = f"{what}'s reference {subject} version {version}"
-            found = self._ask(f"/subjects/{quote(subject, safe='')}/versions/{version}", name)
-            texts.append(self._text_of(found, name))
-            waiting.extend(found.get("references") or [])
-        return texts
-
-    def _text_of(self, answer: dict[str, Any], what: str) -> str:
-        text = answer.get("schema")
-        if not isinstance(text, str):
-            raise self._unavailable(f"{what}: the answer has no schema")
-        return text
-
-    def _ask(self, path: str, what: str) -> dict[str, Any]:
-        try:
-            return self._retrying(self._ask_once, path, what)
-        except _Transient as error:
-            raise self._unavailable(f"{what} can't be had: {error}") from error
-
-    def _ask_once(self, path: str, what: str) -> dict[str, Any]:
-        try:
-            with self._client.stream("GET", self._url + path) as response:
-                body = b""
-                for chunk in response.iter_bytes():
-                    body += chunk
-                    if len(body) > MAX_ANSWER_BYTES:
-                        raise self._unavailable(f"{what}: the answer is larger than any schema")
-                return self._judge(response.status_code, body, what)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise self._unavailable(f"{what} can't be asked for: {error}") from error
-        except httpx.HTTPError as error:
-            raise _Transient(str(error) or type(error).__name__) from error
-
-    def _judge(self, status: int, body: bytes, what: str) -> dict[str, Any]:
-        if status >= 500 or status in (408, 429):
-            raise _Transient(f"status {status}")
-        if status in (401, 403):
-            raise self._unavailable(f"{what}: the registry refuses the credentials (status {status})")
-        answer = _object_of(body)
-        # Only the registry's own "not found" may count as one: a proxy's page must not make a schema unknown for good.
-        if status == 404 and answer is not None and str(answer.get("error_code", "")).startswith("404"):
-            raise Invalid(f"{what} is not in the registry: {answer.get('message', 'not found')}", file=self._url)
-        if status != 200 or answer is None:
-            raise self._unavailable(f"{what}: status {status} with an answer that is no registry's")
-        return answer
-
-    def _unavailable(self, problem: str) -> Unavailable:
-        return Unavailable(
-            problem, file=self._url, next_step="check the registry's URL, its health and the credentials"
-        )
+    def _keep(self, schema_id: int, schema: WrittenSchema) -> None:
+        if self._cache is None:
+            return
+        before = self._cache.get(schema_id)
+        if before is not None and before != schema:
+            _log.warning(
+                "schema_changed_under_its_id",
+                schema_id=schema_id,
+                registry=self._http.access.identity,
+                next_step="was the registry set up anew? Tables keep the schemas they were written with",
+            )
+        if before != schema:
+            self._cache.put(schema_id, schema)
 
 
-def _object_of(body: bytes) -> dict[str, Any] | None:
-    """The JSON object that an answer is, None where it is anything else."""
+def _newest(
+    question: RegistryQuestion, subject: str, metadata: Mapping[str, str], what: str
+) -> Mapping[str, Any] | None:
+    path = f"/subjects/{quote(subject, safe='')}/versions"
     try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
+        if not metadata:
+            return _object(question.ask(f"{path}/latest", what), what)
+        versions = question.ask(path, f"the versions of {subject}")
+    except Absent:
         return None
-    return answer if isinstance(answer, dict) else None
+    # By version, not by /subjects/{subject}/metadata: only Confluent's own registry has that.
+    for version in sorted(versions, reverse=True)[:MAX_VERSIONS_ASKED]:
+        answer = _object(question.ask(f"{path}/{version}", f"{subject} version {version}"), what)
+        carried = answer.get("metadata")
+        properties = carried.get("properties") if isinstance(carried, dict) else None
+        if isinstance(properties, dict) and metadata.items() <= properties.items():
+            return answer
+    return None
+
+
+def _written(question: RegistryQuestion, answer: Mapping[str, Any], what: str) -> WrittenSchema:
+    references: dict[str, str] = {}
+    _follow(question, answer, what, references, set())
+    return WrittenSchema(
+        schema_type=str(answer.get("schemaType", "AVRO")), text=_text(answer, what), references=references
+    )
+
+
+def _follow(
+    question: RegistryQuestion, answer: Mapping[str, Any], what: str, texts: dict[str, str], seen: set[str]
+) -> None:
+    """Put the texts of all that an answer refers to under their names, what each needs before it; a name that comes
+    twice is what it is first."""
+    for reference in answer.get("references") or []:
+        try:
+            name, subject, version = str(reference["name"]), str(reference["subject"]), int(reference["version"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise Invalid(f"{what} has a reference without name, subject and version: {reference}") from error
+        if name in seen:
+            continue
+        seen.add(name)
+        if len(seen) > MAX_REFERENCES:
+            raise Invalid(f"{what} refers to more than {MAX_REFERENCES} other schemas")
+        told = f"{what}'s reference {subject} version {version}"
+        # A version that was deleted since is still what the schema was written with.
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        found = _object(question.ask(path, told, {"deleted": "true"}), told)
+        _follow(question, found, what, texts, seen)
+        texts[name] = _text(found, told)
+
+
+def _text(answer: Mapping[str, Any], what: str) -> str:
+    text = answer.get("schema")
+    if not isinstance(text, str):
+        raise Unavailable(f"{what}: the answer has no schema")
+    return text
+
+
+def _object(answer: Any, what: str) -> dict[str, Any]:
+    if not isinstance(answer, dict):
+        raise Unavailable(f"{what}: the answer is no registry's", next_step="check the registry's URL")
+    return answer

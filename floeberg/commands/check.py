@@ -67,7 +67,7 @@ def _results(command: CommandContext, *, with_spark: bool) -> Iterator[CheckResu
         yield guarded(f"log directory {log_dir}", lambda path=log_dir: checks.check_log_dir(path, cluster_id))  # type: ignore[misc]
     yield guarded("catalog", lambda: checks.check_catalog(command.catalog, settings.namespace))
     yield guarded("warehouse", lambda: checks.check_warehouse(command.catalog, clock))
-    yield from checks.check_schemas(settings)
+    yield from checks.check_schemas(settings, clock)
     if with_spark:
         yield guarded("spark", lambda: _check_spark(command, clock))
 

@@ -18,7 +18,7 @@ from floeberg.door_token import TOKEN_FILE, log_door_token
 from floeberg.http_server import HttpServer
 from floeberg.plugin_jar import broker_properties
 from floeberg.registry_settings import RegistrySettings
-from floeberg.room_settings import registry_access
+from floeberg.schema_sources import registry_access
 from floeberg.settings import BrokerSettings, Listen, LogDoorSettings, Settings
 
 HOLD_LOCK = """
@@ -79,5 +79,5 @@ def test_broker_lines_have_the_prefix_that_the_plugin_reads_its_settings_under()
 
 def test_registry_url_gives_up_its_user_and_password() -> None:
     access = registry_access(RegistrySettings.model_validate("https://me:p%40ss@registry:8081/apis/ccompat/v7"))
-    assert (access.url, access.user, access.password) == ("https://registry:8081/apis/ccompat/v7", "me", "p@ss")
+    assert (access.urls, access.user, access.password) == (("https://registry:8081/apis/ccompat/v7",), "me", "p@ss")
     assert registry_access(RegistrySettings.model_validate("http://registry")).user is None

@@ -11,7 +11,7 @@ import fastavro
 import pytest
 
 from engine.errors import Corrupt, Invalid, Unavailable
-from engine.formats.schema_source import SchemaSource
+from engine.formats.schema_source import FoundSchema, Role, SchemaSource
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.rewrite_task import RewriteOutcome, RewriteTask
 from tiering.rewriter import InProcessRewriter
@@ -35,13 +35,16 @@ class KnownSchemas(SchemaSource):
         self.away = False
         self.asked: list[int] = []
 
-    def get(self, schema_id: int) -> str:
+    def get(self, schema_id: int, schema_format: str) -> str:
         self.asked.append(schema_id)
         if self.away:
             raise Unavailable("the registry does not answer")
         if schema_id not in self.texts:
             raise Invalid(f"there is no schema {schema_id}")
         return self.texts[schema_id]
+
+    def newest(self, topic: str, role: Role, schema_format: str) -> tuple[FoundSchema, ...]:
+        return ()
 
     def close(self) -> None:
         pass
