@@ -39,7 +39,7 @@ _AGENTS = (
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordKind:
     """``make`` gives record number n; ``proto`` is the text of a .proto file whose message is ``message``."""
 

@@ -10,6 +10,7 @@ from importlib import import_module
 KERNEL_MODULES = (
     "engine.digest_runs",
     "engine.formats.avro",
+    "engine.formats.debezium",
     "engine.formats.text",
     "engine.kafka_log.batch_writer",
     "engine.kafka_log.segment_reader",

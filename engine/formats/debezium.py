@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
+from engine.formats import connect_json
 from engine.formats.value_codec import (
     Columns,
     Decoded,
@@ -35,6 +36,9 @@ PREFIX = "debezium_"
 ESCAPE = "after_"
 ROW_OPERATIONS = pa.array(["c", "u", "r"])
 """Created, updated, read by a snapshot: the operations that leave a row behind."""
+
+WITH_SCHEMAS = "json"
+"""The format whose values Kafka Connect may write with their schema beside."""
 
 # Columns that a format adds to the value's own fields; they keep their names.
 _OF_FORMATS = ("json_form", "protobuf_message")
@@ -86,11 +90,13 @@ def _inner_fields(laid: Sequence[_Laid]) -> tuple[pa.Field, ...]:
 
 
 Propose = Callable[[tuple[pa.Field, ...]], FieldProposal]
+Open = Callable[[tuple[pa.Field, ...]], ValueCodec]
 
 
-def propose_fields(propose: Propose, existing: Sequence[pa.Field]) -> FieldProposal:
+def propose_fields(format_name: str, propose: Propose, existing: Sequence[pa.Field]) -> FieldProposal:
     """What a format proposes beside the value's own fields, as columns of the table: new ones of the row come first."""
-    proposal = propose(_inner_fields([_Laid.of(column) for column in existing]))
+    inner = _inner_fields([_Laid.of(column) for column in existing])
+    proposal = connect_json.propose_fields(propose, inner) if format_name == WITH_SCHEMAS else propose(inner)
     image: dict[str, pa.Field] = {}
     envelope: dict[str, pa.Field] = {}
     for field in proposal.fields:
@@ -103,11 +109,18 @@ def propose_fields(propose: Propose, existing: Sequence[pa.Field]) -> FieldPropo
     return replace(proposal, fields=(*kept, *columns.values()))
 
 
+def open_codec(format_name: str, open_inner: Open, fields: Sequence[pa.Field]) -> UnwrappedCodec:
+    """The format's codec, which ``open_inner`` opens for the value's own fields, with its columns laid flat."""
+    if format_name == WITH_SCHEMAS:
+        return UnwrappedCodec(lambda inner: connect_json.ConnectSchemaCodec(open_inner, inner), fields)
+    return UnwrappedCodec(open_inner, fields)
+
+
 class UnwrappedCodec:
     """Another format's codec, its columns laid flat. Whether there was a row after the change follows from its columns
     and from the operation; where they can't tell, the record keeps its bytes."""
 
-    def __init__(self, open_inner: Callable[[tuple[pa.Field, ...]], ValueCodec], fields: Sequence[pa.Field]) -> None:
+    def __init__(self, open_inner: Open, fields: Sequence[pa.Field]) -> None:
         self.fields = tuple(fields)
         self._laid = tuple(_Laid.of(column) for column in fields)
         self._inner = open_inner(_inner_fields(self._laid))

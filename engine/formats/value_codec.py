@@ -24,6 +24,7 @@ _MODULE_OF_FORMAT = {
     "raw": "engine.formats.raw",
     "string": "engine.formats.text",
     "avro": "engine.formats.avro",
+    "csv": "engine.formats.csv_line",
 }
 _MODULE_OF_ENVELOPE = {"debezium": "engine.formats.debezium"}
 
@@ -183,7 +184,7 @@ def open_codec(spec: CodecSpec, fields: Sequence[pa.Field]) -> ValueCodec:
     envelope = _envelope(spec.options)
     if envelope is None:
         return plain(tuple(fields))
-    unwrapped: ValueCodec = envelope.UnwrappedCodec(plain, tuple(fields))
+    unwrapped: ValueCodec = envelope.open_codec(spec.name, plain, tuple(fields))
     return unwrapped
 
 
@@ -210,7 +211,7 @@ def propose_fields(
     envelope = _envelope(options)
     if envelope is None:
         return plain(tuple(existing))
-    proposal: FieldProposal = envelope.propose_fields(plain, tuple(existing))
+    proposal: FieldProposal = envelope.propose_fields(spec_name, plain, tuple(existing))
     return proposal
 
 

@@ -1,0 +1,70 @@
+"""A database's changes tiered with ``unwrap = "debezium"``: the table answers what the rows are now, no byte lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from engine.formats.schema_folder import SchemaFolder
+from engine.fsck import fsck_table
+from tests.engine.formats.debezium_events import (
+    CUSTOMER_FIELDS,
+    CUSTOMERS,
+    SCHEMA_ID,
+    as_avro,
+    changes,
+    customer,
+    envelope,
+    event,
+)
+from tests.tiering.tiering_world import TieringWorld
+from tiering.topic_rule import TopicRule
+
+PHONE = {"name": "phone", "type": ["null", "string"], "default": None}
+WITH_PHONE = envelope([*CUSTOMER_FIELDS, PHONE])
+NOW = """
+    select id, name, phone from (
+        select *, coalesce(id, debezium_before.id) as row_id from changes where not kafka_is_null
+    ) qualify row_number() over (partition by row_id order by kafka_partition, kafka_offset desc) = 1
+    and debezium_op <> 'd' order by id
+"""
+
+
+def unwrapping(folder: Path) -> tuple[TopicRule, ...]:
+    folder.mkdir()
+    for schema_id, schema in ((SCHEMA_ID, CUSTOMERS), (8, WITH_PHONE)):
+        (folder / f"{schema_id}.avsc").write_text(json.dumps(schema))
+    source = SchemaFolder(folder)
+    return (TopicRule(pattern="*", value_format="avro", codec_options={"unwrap": "debezium"}, schema_source=source),)
+
+
+def test_changes_of_a_table_are_whole_and_tell_its_rows_of_now(world: TieringWorld, tmp_path: Path) -> None:
+    events: list[tuple[int, dict[str, Any] | None]] = list(changes(20))
+    rows_now = {number: value["after"] | {"phone": None} for number, value in events if value and value["after"]}
+    for number, value in events:
+        if value is None:
+            del rows_now[number]
+    values = [as_avro(value) for _, value in events]
+    rows_now[1] = customer(1, phone="0815")
+    more = [as_avro(event("u", {**customer(1), "phone": None}, rows_now[1]), WITH_PHONE, 8), b"no envelope at all"]
+    (partition,) = world.broker.create_topic("shop.inventory.customers")
+    loop = world.loop(rules=unwrapping(tmp_path / "schemas"))
+    for segment in (values[:17], values[17:], more):
+        world.broker.append_segment(partition, segment)
+        loop.cycle()
+
+    view = world.table(partition)
+    report = fsck_table(view, log_dirs=[world.broker.log_dir])
+    assert report.findings == ()
+    changed: pa.Table = world.catalog.load_table(view.identifier).scan().to_arrow()
+    assert changed.num_rows == len(values) + len(more)
+    assert changed["kafka_value_raw"].null_count == changed.num_rows - 1
+
+    with duckdb.connect() as connection:
+        connection.register("changes", changed)
+        found = connection.execute(NOW).fetchall()
+    assert found == [(number, row["name"], row["phone"]) for number, row in sorted(rows_now.items())]
