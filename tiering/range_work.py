@@ -156,7 +156,7 @@ class RangeWork:
             if not pending:
                 break
             answers = dict(zip(pending, self._rewriter.rewrite(list(pending.values())), strict=True))
-            missing: dict[str, set[int]] = {}
+            missing: dict[str, NeedsSchemas] = {}
             for index, answer in answers.items():
                 partition = tasks[index].partition
                 if isinstance(answer, Rewritten):
@@ -164,7 +164,8 @@ class RangeWork:
                 elif isinstance(answer, RewriteFailed):
                     done.failures.setdefault(partition, answer.error)
                 else:
-                    missing.setdefault(partition.topic_id, set()).update(answer.schema_ids)
+                    before = missing.get(partition.topic_id, NeedsSchemas())
+                    missing[partition.topic_id] = before.and_those_of(answer)
             pending = self._with_schemas(_without_schemas(answers, tasks), missing, topic_of, done)
             tasks.update(pending)
         for task in pending.values():
@@ -175,16 +176,16 @@ class RangeWork:
     def _with_schemas(
         self,
         pending: dict[int, RewriteTask],
-        missing: Mapping[str, set[int]],
+        missing: Mapping[str, NeedsSchemas],
         topic_of: Callable[[TopicIdPartition], TieredTopic],
         done: WorkDone,
     ) -> dict[int, RewriteTask]:
         """``pending`` with the facts of tables that now have their schemas; the others fail, to be tried later."""
         failed: dict[str, FloebergError] = {}
-        for topic_id, schema_ids in missing.items():
+        for topic_id, needed in missing.items():
             topic = topic_of(next(task.partition for task in pending.values() if task.partition.topic_id == topic_id))
             try:
-                waiting: FloebergError | None = topic.resolve(schema_ids)
+                waiting: FloebergError | None = topic.resolve(needed)
             except FloebergError as error:
                 waiting = error
             if waiting is not None:

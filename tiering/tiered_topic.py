@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
 
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
+from engine.formats.csv_dialect import CSV_COLUMNS
 from engine.formats.value_codec import CodecSpec, propose_fields
 from engine.table.ledger import LedgerEntry
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import CommitResult, Outcome, RangeAppend
+from engine.table.replacement import FileReplacement, ReplacementResult
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TableFacts, TopicTable
+from tiering.rewrite_task import NeedsSchemas
 from tiering.schema_resolver import SchemaResolver
 from tiering.tiering_limits import TieringLimits
 from tiering.topic_rule import TopicRule
 
-_NO_SCHEMA = ""
-"""Formats without schemas propose their columns whatever the text; avro has none before its first schema."""
-
 _FORMATS_WITH_SCHEMAS = frozenset({"avro"})
+
+
+def _fields_without_schema(codec: CodecSpec) -> tuple[pa.Field, ...]:
+    """The columns a table begins with: CSV's are declared, other formats without schemas have one, the rest none."""
+    if codec.name in _FORMATS_WITH_SCHEMAS:
+        return ()
+    return propose_fields(codec.name, codec.options.get(CSV_COLUMNS, ""), (), options=codec.options).fields
 
 
 class TieredTopic:
@@ -37,6 +46,8 @@ class TieredTopic:
         self._clock = clock
         self._limits = limits
         self._resolver = SchemaResolver(rule.schema_source, clock=clock, limits=limits)
+        # An id that was given up for values may be a key's all the same: each has a list of its own.
+        self._key_resolver = SchemaResolver(rule.schema_source, clock=clock, limits=limits)
         self._opened_at_ms: int | None = None
 
     def open(self) -> None:
@@ -68,16 +79,18 @@ class TieredTopic:
             self._require_warehouse(self.table)
             return False
         rule = self.rule
-        fields = ()
-        if rule.value_format not in _FORMATS_WITH_SCHEMAS:
-            fields = propose_fields(rule.value_format, _NO_SCHEMA, (), options=rule.codec_options).fields
+        codec, key_codec = CodecSpec(name=rule.value_format, options=rule.codec_options), None
+        if rule.layout.has_typed_key:
+            key_codec = CodecSpec(name=rule.layout.key, options=rule.key_options)
         self.table = self._writer.ensure(
             topic=self.topic,
             topic_id=self.topic_id,
             cluster_id=cluster_id,
             layout=rule.layout,
-            codec=CodecSpec(name=rule.value_format, options=rule.codec_options),
-            value_fields=fields,
+            codec=codec,
+            value_fields=_fields_without_schema(codec),
+            key_codec=key_codec,
+            key_fields=() if key_codec is None else _fields_without_schema(key_codec),
             is_gone=is_gone,
         )
         self._opened_at_ms = self._clock.monotonic_ms()
@@ -101,20 +114,35 @@ class TieredTopic:
         """What workers need of the table, the ids that were given up included."""
         assert self.table is not None, "facts are asked for behind ensure"
         facts = self.table.facts
-        return replace(facts, codec=replace(facts.codec, unresolved=self._resolver.given_up()))
+        key_codec = facts.key_codec
+        if key_codec is not None:
+            key_codec = replace(key_codec, unresolved=self._key_resolver.given_up())
+        codec = replace(facts.codec, unresolved=self._resolver.given_up())
+        return replace(facts, codec=codec, key_codec=key_codec)
 
-    def resolve(self, schema_ids: Collection[int]) -> Unavailable | None:
+    def resolve(self, needed: NeedsSchemas) -> Unavailable | None:
         """Get these ids into the table, or give them up; the error to wait out when the source is away.
 
         Raises Unavailable, Corrupt, CommitUnknown of the table.
         """
         assert self.table is not None, "schemas are asked for by records, which need a table"
-        resolution = self._resolver.resolve(schema_ids)
+        of_values = self._resolve(self._resolver, needed.schema_ids, self._writer.add_schemas)
+        of_keys = self._resolve(self._key_resolver, needed.key_schema_ids, self._writer.add_key_schemas)
+        return of_values or of_keys
+
+    def _resolve(
+        self,
+        resolver: SchemaResolver,
+        schema_ids: Collection[int],
+        add: Callable[[TopicTable, Mapping[int, str]], TopicTable],
+    ) -> Unavailable | None:
+        assert self.table is not None, "schemas are added to a table"
+        resolution = resolver.resolve(schema_ids)
         for schema_id, text in resolution.schemas.items():
             try:
-                self.table = self._writer.add_schemas(self.table, {schema_id: text})
+                self.table = add(self.table, {schema_id: text})
             except Invalid as error:
-                self._resolver.give_up(schema_id, error.problem)
+                resolver.give_up(schema_id, error.problem)
         return next(iter(resolution.waiting.values()), None)
 
     def commit(self, appends: Sequence[RangeAppend], settings: ParquetSettings | None) -> CommitResult:
@@ -129,4 +157,17 @@ class TieredTopic:
         refused = any(item.outcome not in {Outcome.COMMITTED, Outcome.ALREADY_THERE} for item in result.results)
         if refused or result.table.foreign is not None:
             self.mark_stale()
+        return result
+
+    def replace_files(
+        self, replacements: Sequence[FileReplacement], settings: ParquetSettings | None
+    ) -> ReplacementResult:
+        """One commit of files in the place of others. Raises Unavailable, CommitUnknown, Invalid, Corrupt."""
+        assert self.table is not None, "files are replaced in a table"
+        try:
+            result = self._writer.replace(self.table, replacements, settings)
+        except BaseException:
+            self.mark_stale()
+            raise
+        self.table = result.table
         return result

@@ -16,15 +16,17 @@ _INTERNAL_PREFIX = "__"
 class TopicRule:
     """How the topics whose name matches ``pattern`` (a shell glob) are kept.
 
-    ``value_format`` names a codec (raw, string, avro) and ``codec_options`` are its own; ``schema_source`` resolves the
-    schema ids that values carry and is None for formats that have none. With ``freshness_ms`` the stable records of the
-    active segment are tiered as well when they have waited that long; None waits for the segment to close.
+    ``value_format`` names a codec (raw, string, avro, …), ``codec_options`` are its own, and ``key_options`` those of the
+    codec that the layout's ``key`` names. ``schema_source`` resolves the schema ids that values and keys carry and is
+    None for formats that have none. With ``freshness_ms`` the stable records of the active segment are tiered as well
+    when they have waited that long; None waits for the segment to close.
     """
 
     pattern: str
     value_format: str
     layout: TableLayout = field(default_factory=TableLayout)
     codec_options: Mapping[str, str] = field(default_factory=dict)
+    key_options: Mapping[str, str] = field(default_factory=dict)
     schema_source: SchemaSource | None = None
     freshness_ms: int | None = None
 
