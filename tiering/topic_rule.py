@@ -16,8 +16,8 @@ _INTERNAL_PREFIX = "__"
 class TopicRule:
     """How the topics whose name matches ``pattern`` (a shell glob) are kept.
 
-    ``value_format`` names a codec (raw, string, avro, …), ``codec_options`` are its own, and ``key_options`` those of the
-    codec that the layout's ``key`` names. ``schema_source`` resolves the schema ids that values and keys carry and is
+    ``value_format`` names a codec (raw, string, avro, …) and ``codec_options`` are its own, ``key_options`` those of
+    the codec that the layout's ``key`` names. ``schema_source`` resolves the ids that values and keys carry and is
     None for formats that have none. With ``freshness_ms`` the stable records of the active segment are tiered as well
     when they have waited that long; None waits for the segment to close.
     """
