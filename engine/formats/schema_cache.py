@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import crc32c
@@ -67,7 +68,8 @@ class SchemaCache:
             unfinished.replace(path)
         except OSError as error:
             _log.warning("schema_not_kept", schema_id=schema_id, file=str(path), error=error.strerror)
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):
+                unfinished.unlink()
 
     def _path(self, schema_id: int) -> Path:
         return self._folder / f"{schema_id}.json"
