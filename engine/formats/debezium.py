@@ -41,8 +41,9 @@ WITH_SCHEMAS = "json"
 """The format whose values Kafka Connect may write with their schema beside."""
 
 # Columns that a format adds to the value's own fields; they keep their names.
-_OF_FORMATS = ("json_form", "protobuf_message")
-_TAKEN = re.compile(rf"(?:{ESCAPE})*(?:{PREFIX}.*|{'|'.join(_OF_FORMATS)})", re.IGNORECASE | re.DOTALL)
+_OF_FORMATS = ("json_form", "kafka_rest", "protobuf_message")
+# What would be taken for the envelope's columns, Kafka's or a format's; engines compare names without case.
+_TAKEN = re.compile(rf"(?:{ESCAPE})*(?:(?:{PREFIX}|kafka_).*|json_form|protobuf_message)", re.IGNORECASE | re.DOTALL)
 
 AMBIGUOUS = "the row after the change has nothing but nulls, and the operation does not tell that there is one"
 
@@ -53,7 +54,7 @@ def envelope_column(field: str) -> str:
 
 
 def image_column(field: str) -> str:
-    """The column of a field of the row; one that would be taken for the envelope's gets ``after_`` in front."""
+    """The column of a field of the row; one that would be taken for another gets ``after_`` in front."""
     return ESCAPE + field if _TAKEN.fullmatch(field) else field
 
 
