@@ -11,12 +11,16 @@ import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Context
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.table.columns import FIELD_ID_KEY
+
+_EXACT = Context(prec=38)
+"""Python's own context rounds to 28 digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +191,7 @@ def _extremes(values: pa.Array) -> tuple[Any, Any]:
     found = pc.min_max(values).as_py()
     least, greatest = found["min"], found["max"]
     if pa.types.is_decimal(kind) and least is not None:
-        return (int(least.scaleb(kind.scale)), int(greatest.scaleb(kind.scale)))
+        return int(least.scaleb(kind.scale, _EXACT)), int(greatest.scaleb(kind.scale, _EXACT))
     if pa.types.is_floating(kind) and least is not None and math.isnan(least):
         return None, None  # nothing but NaNs
     return least, greatest

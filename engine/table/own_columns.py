@@ -94,17 +94,26 @@ def _type_as_table_calls(wanted: IcebergType, own: IcebergType, table: IcebergTy
         return StructType(*_as_table_calls(wanted.fields, own.fields, table.fields, ids))
     if isinstance(wanted, ListType) and isinstance(own, ListType) and isinstance(table, ListType):
         element = _type_as_table_calls(wanted.element_type, own.element_type, table.element_type)
-        return table.model_copy(update={"element_type": element})
+        return _list_like(table, element)
     if isinstance(wanted, MapType) and isinstance(own, MapType) and isinstance(table, MapType):
         value = _type_as_table_calls(wanted.value_type, own.value_type, table.value_type)
-        return table.model_copy(update={"value_type": value})
+        return _map_like(table, value)
     # As wide as the table has it: what we write may be narrower. Wider than that it becomes for a schema's sake.
     return table if own == wanted or _is_wider(table, wanted) else wanted
 
 
+# Made anew: a copy with another type keeps the field that it made of the old one.
+def _list_like(kind: ListType, element: IcebergType) -> ListType:
+    return ListType(kind.element_id, element, kind.element_required)
+
+
+def _map_like(kind: MapType, value: IcebergType) -> MapType:
+    return MapType(kind.key_id, kind.key_type, kind.value_id, value, kind.value_required)
+
+
 def _is_wider(table: IcebergType, wanted: IcebergType) -> bool:
     if isinstance(table, DecimalType) and isinstance(wanted, DecimalType):
-        return table.scale == wanted.scale and table.precision > wanted.precision
+        return bool(table.scale == wanted.scale and table.precision > wanted.precision)
     return (wanted, table) in {(IntegerType(), LongType()), (FloatType(), DoubleType())}
 
 
@@ -131,8 +140,8 @@ def _type_with_ids(wanted: IcebergType, own: IcebergType, after: IcebergType) ->
         return StructType(*_with_ids(wanted.fields, own.fields, after.fields))
     if isinstance(wanted, ListType) and isinstance(own, ListType) and isinstance(after, ListType):
         element = _type_with_ids(wanted.element_type, own.element_type, after.element_type)
-        return own.model_copy(update={"element_type": element})
+        return _list_like(own, element)
     if isinstance(wanted, MapType) and isinstance(own, MapType) and isinstance(after, MapType):
         value = _type_with_ids(wanted.value_type, own.value_type, after.value_type)
-        return own.model_copy(update={"value_type": value})
+        return _map_like(own, value)
     return wanted
