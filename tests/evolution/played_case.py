@@ -1,0 +1,53 @@
+"""A case as it was played: a topic of its own, each version alone in old files, beside its predecessors, and after its
+successors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from structlog.testing import capture_logs
+
+from tests.evolution.case import Case, Version
+from tests.evolution.evolving_topic import EvolvingTopic, Warehouse, avro
+
+
+class PlayedCase:
+    """``versions`` of the records in offset order; ``conflicts`` how many were reported."""
+
+    def __init__(self, warehouse: Warehouse, case: Case) -> None:
+        self.case = case
+        self.topic = EvolvingTopic(warehouse, topic_of(case), options=case.options)
+        self.versions: list[Version] = []
+        self.conflicts = 0
+        for count in range(1, len(case.versions) + 1):
+            with capture_logs() as logs:
+                self.topic.add(count, json.dumps(case.versions[count - 1].schema))
+            self.conflicts += sum(line["event"] == "schema_conflict" for line in logs)
+            self._tier(list(range(count)) * 2)
+        self._tier(list(reversed(range(len(case.versions)))))
+
+    def _tier(self, indices: list[int]) -> None:
+        versions = [self.case.versions[index] for index in indices]
+        pairs = zip(versions, indices, strict=True)
+        self.topic.tier([avro(version.schema, index + 1, version.value) for version, index in pairs])
+        self.versions += versions
+
+    def plain_rows(self) -> list[Any]:
+        """What the rows must be, as engines give them: maps are dictionaries."""
+        return [_plain(version.row) for version in self.versions]
+
+
+def topic_of(case: Case) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", str(case).lower())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        is_map = bool(value) and all(isinstance(item, tuple) for item in value)
+        return {key: _plain(inner) for key, inner in value} if is_map else [_plain(inner) for inner in value]
+    return value

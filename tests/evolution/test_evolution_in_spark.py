@@ -1,0 +1,51 @@
+"""A few of the cases, read by Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from floeberg.spark_session import SparkSession
+from tests.evolution.avro_cases import CASES
+from tests.evolution.evolving_topic import Warehouse, value_of, without_nulls
+from tests.evolution.played_case import PlayedCase, topic_of
+from tests.evolution.table_door import served
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+NAMES = frozenset(
+    {
+        "add: in the structs of a map",
+        "rename: of a list, and in it",
+        "promote: in a struct",
+        "promote: a decimal past 18 digits, which Parquet keeps otherwise",
+        "promote: the elements of a list",
+        "promote: the values of a map",
+        "sibling: in the structs of a list",
+        "raw: int to string",
+        "name: that differs in case alone, in one schema",
+    }
+)
+
+
+def test_spark_sees_the_same_rows(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "world")
+    played = [PlayedCase(warehouse, case) for case in CASES if str(case) in NAMES]
+    assert len(played) == len(NAMES)
+    with served(warehouse.catalog) as door, SparkSession(door, namespace="kafka") as spark:
+        for one in played:
+            names, rows = spark.query(f"SELECT * FROM {topic_of(one.case)} ORDER BY kafka_offset")
+            found = [value_of(without_nulls(dict(zip(names, map(plain, row), strict=True)))) for row in rows]
+            assert found == one.plain_rows(), one.case
+
+
+def plain(value: Any) -> Any:
+    if hasattr(value, "asDict"):
+        value = value.asDict()
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, bytearray):
+        return bytes(value)
+    return [plain(inner) for inner in value] if isinstance(value, list) else value
