@@ -25,6 +25,7 @@ def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, 
             layout=TableLayout(prefix=topic.column_prefix, key="raw" if topic.key == "raw" else "string"),
             codec_options=_codec_options(topic),
             schema_source=sources.of(topic),
+            use_latest=topic.registry is not None and topic.registry.use_latest,
             freshness_ms=topic.freshness_ms,
         )
         for topic in settings.topics

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import structlog
+
 from engine.clock import Clock
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.formats.schema_source import PLAIN_SCHEMA_ID, Role, SchemaSource
 from tiering.tiering_limits import TieringLimits
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +32,11 @@ class SchemaResolver:
         self,
         source: SchemaSource | None,
         *,
+        topic: str,
+        role: Role,
+        schema_format: str,
         clock: Clock,
         limits: TieringLimits,
-        topic: str = "",
-        role: Role = Role.VALUE,
-        schema_format: str = "avro",
     ) -> None:
         self._source = source
         self._topic = topic
@@ -74,6 +78,17 @@ class SchemaResolver:
         for schema_id, reason in given_up.items():
             self.give_up(schema_id, reason)
         return Resolution(schemas=schemas, given_up=given_up, waiting=waiting)
+
+    def newest(self) -> dict[int, str]:
+        """The newest schema of each of the topic's subjects; none while they can't be had, which is logged."""
+        if self._source is None:
+            return {}
+        try:
+            found = self._source.newest(self._topic, self._role, self._format)
+        except (Unavailable, Invalid) as error:
+            _log.warning("newest_schema_not_had", topic=self._topic, role=self._role.value, error=str(error))
+            return {}
+        return {schema.schema_id: schema.text for schema in found if schema.schema_id is not None}
 
     def _get(self, schema_id: int) -> str:
         if self._source is None:

@@ -158,12 +158,17 @@ class StateObserver:
     def ensure_tables(
         self, partitions: Collection[TopicIdPartition], observed: Observed
     ) -> dict[TopicIdPartition, FloebergError]:
-        """See that the topics of ``partitions`` have tables; the partitions of those that can't be had, and why."""
+        """See that the topics of ``partitions`` have tables, and those that get theirs before their first record; the
+        partitions of those that can't be had, and why."""
+        partitions = {*partitions, *self._wanting_columns(observed)}
         known = {who.topic_id for who in observed.views}
         failures: dict[TopicIdPartition, FloebergError] = {}
         for topic_id in sorted({who.topic_id for who in partitions}):
             try:
-                self._topics[topic_id].ensure(self._cluster_id, is_gone=topic_id not in known)
+                topic = self._topics[topic_id]
+                topic.ensure(self._cluster_id, is_gone=topic_id not in known)
+                if topic.wants_newest:
+                    topic.add_newest()
             except FloebergError as error:
                 failures |= {who: error for who in partitions if who.topic_id == topic_id}
         return failures
@@ -274,6 +279,10 @@ class StateObserver:
             )
             self._topics[who.topic_id] = topic
         return topic
+
+    def _wanting_columns(self, observed: Observed) -> set[TopicIdPartition]:
+        led = (state.partition for state in observed.states if state.is_leader)
+        return {who for who in led if who not in observed.failures and self._topics[who.topic_id].wants_newest}
 
     def _link(self, link: PlannedLink, log: PartitionLog) -> None:
         self._spool.link(

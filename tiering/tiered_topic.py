@@ -10,6 +10,7 @@ import pyarrow as pa
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
 from engine.formats.csv_dialect import CSV_COLUMNS
+from engine.formats.schema_source import Role
 from engine.formats.value_codec import CodecSpec, propose_fields
 from engine.table.ledger import LedgerEntry
 from engine.table.parquet_settings import ParquetSettings
@@ -45,10 +46,15 @@ class TieredTopic:
         self._writer = writer
         self._clock = clock
         self._limits = limits
-        self._resolver = SchemaResolver(rule.schema_source, clock=clock, limits=limits)
         # An id that was given up for values may be a key's all the same: each has a list of its own.
-        self._key_resolver = SchemaResolver(rule.schema_source, clock=clock, limits=limits)
+        self._resolver, self._key_resolver = (
+            SchemaResolver(
+                rule.schema_source, topic=topic, role=role, schema_format=schema_format, clock=clock, limits=limits
+            )
+            for role, schema_format in ((Role.VALUE, rule.value_format), (Role.KEY, rule.layout.key))
+        )
         self._opened_at_ms: int | None = None
+        self._ask_newest_at_ms: int | None = 0 if rule.use_latest else None
 
     def open(self) -> None:
         """Read the table where it was not read yet. Raises Unavailable, Corrupt, Invalid."""
@@ -110,6 +116,25 @@ class TieredTopic:
             next_step="see that the warehouse's disk is mounted, and that it is the one the table was made on.",
         )
 
+    @property
+    def wants_newest(self) -> bool:
+        """Whether the table may get columns now from schemas that no record has named yet."""
+        return self._ask_newest_at_ms is not None and self._clock.monotonic_ms() >= self._ask_newest_at_ms
+
+    def add_newest(self) -> None:
+        """Give the table the columns of its subjects' newest schemas, once there are some. A registry that is away is
+        asked again later: records bring the schemas they need. Raises Unavailable, Corrupt, CommitUnknown of the table.
+        """
+        assert self.table is not None, "columns are added behind ensure"
+        self._ask_newest_at_ms = self._clock.monotonic_ms() + self._limits.reload_interval_ms
+        values, keys = self._resolver.newest(), {}
+        if self.rule.layout.has_typed_key:
+            keys = self._key_resolver.newest()
+        self._add(self._resolver, values, self._writer.add_schemas)
+        self._add(self._key_resolver, keys, self._writer.add_key_schemas)
+        if values:
+            self._ask_newest_at_ms = None
+
     def facts(self) -> TableFacts:
         """What workers need of the table, the ids that were given up included."""
         assert self.table is not None, "facts are asked for behind ensure"
@@ -136,14 +161,22 @@ class TieredTopic:
         schema_ids: Collection[int],
         add: Callable[[TopicTable, Mapping[int, str]], TopicTable],
     ) -> Unavailable | None:
-        assert self.table is not None, "schemas are added to a table"
         resolution = resolver.resolve(schema_ids)
-        for schema_id, text in resolution.schemas.items():
+        self._add(resolver, resolution.schemas, add)
+        return next(iter(resolution.waiting.values()), None)
+
+    def _add(
+        self,
+        resolver: SchemaResolver,
+        schemas: Mapping[int, str],
+        add: Callable[[TopicTable, Mapping[int, str]], TopicTable],
+    ) -> None:
+        assert self.table is not None, "schemas are added to a table"
+        for schema_id, text in schemas.items():
             try:
                 self.table = add(self.table, {schema_id: text})
             except Invalid as error:
                 resolver.give_up(schema_id, error.problem)
-        return next(iter(resolution.waiting.values()), None)
 
     def commit(self, appends: Sequence[RangeAppend], settings: ParquetSettings | None) -> CommitResult:
         """One commit; what the table refuses makes it stale. Raises Unavailable, CommitUnknown, Invalid, Corrupt."""

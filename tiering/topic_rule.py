@@ -18,8 +18,9 @@ class TopicRule:
 
     ``value_format`` names a codec (raw, string, avro, …) and ``codec_options`` are its own, ``key_options`` those of
     the codec that the layout's ``key`` names. ``schema_source`` resolves the ids that values and keys carry and is
-    None for formats that have none. With ``freshness_ms`` the stable records of the active segment are tiered as well
-    when they have waited that long; None waits for the segment to close.
+    None for formats that have none; with ``use_latest`` a table has the columns of the newest schemas before the first
+    record. With ``freshness_ms`` the stable records of the active segment are tiered as well when they have waited that
+    long; None waits for the segment to close.
     """
 
     pattern: str
@@ -28,6 +29,7 @@ class TopicRule:
     codec_options: Mapping[str, str] = field(default_factory=dict)
     key_options: Mapping[str, str] = field(default_factory=dict)
     schema_source: SchemaSource | None = None
+    use_latest: bool = False
     freshness_ms: int | None = None
 
     def matches(self, topic: str) -> bool:

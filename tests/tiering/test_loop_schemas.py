@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -44,7 +45,11 @@ class KnownSchemas(SchemaSource):
         return self.texts[schema_id]
 
     def newest(self, topic: str, role: Role, schema_format: str) -> tuple[FoundSchema, ...]:
-        return ()
+        self.asked.append(-1)
+        if self.away:
+            raise Unavailable("the registry does not answer")
+        newest = [max(self.texts)] if self.texts else []
+        return tuple(FoundSchema(schema_id=schema_id, text=self.texts[schema_id]) for schema_id in newest)
 
     def close(self) -> None:
         pass
@@ -164,6 +169,45 @@ def test_schema_whose_field_is_one_of_kafkas_columns_keeps_its_records_raw(world
     report = world.loop(rules=avro(KnownSchemas(texts))).cycle()
     assert ranges_of(report, partition) == [(0, 1)]
     assert columns(world, "orders")["kafka_value_raw"] == [value]
+
+
+def test_table_has_the_newest_schemas_columns_before_its_first_record(
+    world: TieringWorld, source: KnownSchemas
+) -> None:
+    (partition,) = world.broker.create_topic("orders")
+    loop = world.loop(rules=(replace(avro(source)[0], use_latest=True),))
+    report = loop.cycle()
+    assert report_of(report, partition).problem is None
+    assert world.catalog.load_table(("kafka", "orders")).schema().column_names[-2:] == ["id", "note"]
+    world.clock.ahead_ms += TieringLimits().reload_interval_ms
+    loop.cycle()
+    assert source.asked == [-1], "what is newest is asked for until there is an answer, and not again"
+    world.broker.append_segment(partition, [order(1, {"id": 7}), order(2, {"id": 8, "note": "n"})])
+    assert ranges_of(loop.cycle(), partition) == [(0, 2)]
+    found = columns(world, "orders")
+    assert (found["id"], found["note"]) == ([7, 8], [None, "n"])
+    assert source.asked == [-1, 1]
+
+
+def test_newest_schemas_that_can_not_be_had_hold_nothing_up_and_are_asked_for_later(world: TieringWorld) -> None:
+    (partition,) = world.broker.create_topic("orders")
+    source = KnownSchemas({1: TEXTS[1]})
+    source.away = True
+    loop = world.loop(rules=(replace(avro(source)[0], use_latest=True),))
+    for _ in range(3):
+        report = loop.cycle()
+        assert report_of(report, partition).problem is None
+    assert source.asked == [-1]
+    assert "id" not in world.catalog.load_table(("kafka", "orders")).schema().column_names
+    source.away = False
+    source.texts = {}
+    world.clock.ahead_ms += TieringLimits().reload_interval_ms
+    loop.cycle()
+    source.texts = TEXTS
+    world.clock.ahead_ms += TieringLimits().reload_interval_ms
+    loop.cycle()
+    assert source.asked == [-1, -1, -1]
+    assert world.catalog.load_table(("kafka", "orders")).schema().column_names[-2:] == ["id", "note"]
 
 
 class CountingRewriter(InProcessRewriter):

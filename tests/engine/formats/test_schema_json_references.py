@@ -1,4 +1,4 @@
-"""JSON Schemas in one document: every reference leads to where it led before, as a validator finds that follows both."""
+"""JSON Schemas in one document: every reference leads to where it led before, as a validator finds that follows both"""
 
 from __future__ import annotations
 
