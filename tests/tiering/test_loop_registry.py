@@ -1,0 +1,109 @@
+"""The loop with a registry that is slow, silent or gone: other topics go on, and so does what is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.clock import SystemClock
+from engine.errors import Unavailable
+from engine.formats import schema_desk, schema_http
+from engine.table.columns import TableLayout
+from floeberg.registry_settings import RegistrySettings
+from floeberg.schema_sources import SchemaSources
+from floeberg.settings import TopicSettings
+from tests.engine.formats.registry_server import RegistryServer, running_registry
+from tests.tiering.test_loop_schemas import FIRST, SECOND, columns, order
+from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
+from tiering.loop import TieringLoop
+from tiering.tiering_limits import TieringLimits
+from tiering.topic_rule import TopicRule
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryServer]:
+    with running_registry() as server:
+        server.register("orders-value", 1, json.dumps(FIRST))
+        server.register("orders-value", 2, json.dumps(SECOND))
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_desk, "WAIT_MS", 30)
+
+
+def loop_with(world: TieringWorld, sources: SchemaSources, url: str) -> TieringLoop:
+    avro = TopicSettings(name="orders*", value="avro", schemas=RegistrySettings(url=(url,)))
+    orders = TopicRule(pattern="orders*", value_format="avro", schema_source=sources.of(avro))
+    other = TopicRule(pattern="*", value_format="raw", layout=TableLayout(key="raw"))
+    return world.loop(rules=(orders, other))
+
+
+def cycle_until_committed(world: TieringWorld, loop: TieringLoop, topic: str, end: int) -> None:
+    for _ in range(3000):
+        loop.cycle()
+        if world.catalog.table_exists(("kafka", topic)) and len(columns(world, topic)["kafka_offset"]) == end:
+            return
+        world.clock.ahead_ms += 100
+        world.clock.sleep(10)
+    raise AssertionError(f"{topic} is not tiered")
+
+
+def test_registry_that_says_nothing_stalls_no_other_topic_and_is_not_asked_again_and_again(
+    world: TieringWorld, registry: RegistryServer, tmp_path: Path
+) -> None:
+    topics = [world.broker.create_topic(name)[0] for name in ("orders", "orders-eu", "orders-us", "others")]
+    for partition in topics:
+        for schema_id in (1, 2):
+            world.broker.append_segment(partition, [order(schema_id, {"id": 1, "note": None})])
+    registry.silent.set()
+    sources = SchemaSources(tmp_path / "data", world.clock)
+    loop = loop_with(world, sources, registry.url)
+    report = loop.cycle()
+    assert ranges_of(report, topics[-1]) == [(0, 1), (1, 2)]
+    for _ in range(5):
+        report = loop.cycle()
+        for partition in topics[:-1]:
+            assert isinstance(report_of(report, partition).problem, Unavailable)
+    (health,) = sources.health()
+    assert health.questions == 1, "one question hangs, all others wait behind it"
+    registry.silent.clear()
+    for topic in ("orders", "orders-eu", "orders-us"):
+        cycle_until_committed(world, loop, topic, 2)
+        assert columns(world, topic)["id"] == [1, 1]
+    assert len(registry.requests) == 2, "the topics share what the registry said"
+    sources.close()
+
+
+def test_registry_that_is_gone_costs_its_topics_their_columns_only_for_what_is_unknown(
+    world: TieringWorld, registry: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_http, "FIRST_WAIT_S", 0.001)
+    known, new = (world.broker.create_topic(name)[0] for name in ("orders", "orders-eu"))
+    before = SchemaSources(tmp_path / "data", world.clock)
+    world.broker.append_segment(known, [order(1, {"id": 0})])
+    cycle_until_committed(world, loop_with(world, before, registry.url), "orders", 1)
+    before.close()
+    world.broker.append_segment(known, [order(1, {"id": 1})])
+    world.broker.append_segment(new, [order(1, {"id": 2}), order(2, {"id": 3, "note": "n"})])
+    gone = registry.url
+    registry.silent.set()
+    monkeypatch.setattr(schema_http, "TIMEOUT_S", 0.02)
+    after = SchemaSources(tmp_path / "data", SystemClock())
+    loop = loop_with(world, after, gone)
+    cycle_until_committed(world, loop, "orders", 2)
+    assert columns(world, "orders")["id"] == [0, 1], "the table has the schema"
+    assert ranges_of(loop.cycle(), new) == []
+    world.clock.ahead_ms += TieringLimits().schema_patience_ms
+    cycle_until_committed(world, loop, "orders-eu", 2)
+    found = columns(world, "orders-eu")
+    assert found["id"] == [2, None], "the registry said it once, so it is known; the other waits in raw"
+    assert found["kafka_value_raw"] == [None, order(2, {"id": 3, "note": "n"})]
+    assert "can't be had" in str(found["kafka_error"][1])
+    (health,) = after.health()
+    assert health.away_ms is not None
+    after.close()
