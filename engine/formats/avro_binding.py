@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from engine.errors import Corrupt
 from engine.formats import avro_operations as op
-from engine.formats.avro_program import Layout, Program
+from engine.formats.avro_program import Layout
+from engine.formats.column_program import ColumnProgram
 
 # Buffers without bytes may have no address; an address of something is all the kernel needs to add zero to.
 _NOTHING = np.zeros(64, np.uint8)
@@ -18,7 +19,7 @@ _NOTHING = np.zeros(64, np.uint8)
 class Binding:
     """The slot table of one program over one set of columns; keeps alive what its addresses point to."""
 
-    def __init__(self, program: Program, columns: list[pa.Array], row_count: int) -> None:
+    def __init__(self, program: ColumnProgram, columns: list[pa.Array], row_count: int) -> None:
         """Raises Corrupt for a column of another type or length, or whose buffers are too small for its length."""
         self.slots = np.zeros((len(program.rows), op.SLOT_WIDTH), np.int64)
         self._program = program

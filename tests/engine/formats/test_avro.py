@@ -309,7 +309,7 @@ def test_narrow_dictionary_indices_and_wide_strings_are_read_too() -> None:
 def test_null_records_that_unfold_beyond_the_bound_keep_their_bytes_and_spare_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("engine.formats.avro_arena.UNFOLDED_BASE_BYTES", 1 << 20)
+    monkeypatch.setattr("engine.formats.column_arena.UNFOLDED_BASE_BYTES", 1 << 20)
     wide = {"type": "record", "name": "W", "fields": [{"name": f"f{index}", "type": "double"} for index in range(500)]}
     schema = {"type": "array", "items": ["null", wide]}
     spec = CodecSpec(name="avro", schemas={1: json.dumps(schema)})
