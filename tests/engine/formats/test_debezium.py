@@ -180,3 +180,32 @@ def test_proposals_show_the_inner_format_its_own_fields_whatever_the_order_of_co
 def test_other_envelope_is_invalid() -> None:
     with pytest.raises(Invalid, match="there is debezium"):
         propose_fields("avro", json.dumps(CUSTOMERS), (), options={"unwrap": "maxwell"})
+
+
+def test_renamed_and_retyped_columns_of_the_changed_table_stand_where_their_schemas_say() -> None:
+    renamed = envelope(
+        [
+            {"name": "id", "type": "long"},
+            {"name": "full_name", "type": "string", "aliases": ["name"]},
+            {"name": "email", "type": ["null", "long"], "default": None},
+        ]
+    )
+    texts = {7: json.dumps(CUSTOMERS), 8: json.dumps(renamed)}
+    first = propose_fields("avro", texts[7], (), options=UNWRAP)
+    known = [KnownSchema(text=texts[7], placement=first.placement)]
+    second = propose_fields("avro", texts[8], first.fields, known=known, options=UNWRAP)
+    placements = {7: first.placement, 8: second.placement}
+    codec = open_codec(CodecSpec(name="avro", options=UNWRAP, schemas=texts, placements=placements), second.fields)
+    values = [
+        as_avro(event("c", None, customer(1))),
+        as_avro(event("u", None, {"id": 2**40, "full_name": "Zoë", "email": 5}), renamed, 8),
+    ]
+    decoded = codec.decode(ByteSpans.from_list(values))
+    shown = {name: decoded.columns.field(name).to_pylist() for name in ("id", "name", "email", "email__long")}
+    assert shown == {
+        "id": [1, 2**40],
+        "name": ["Kundin 1 €", "Zoë"],
+        "email": ["1@example.org", None],
+        "email__long": [None, 5],
+    }
+    assert rebuilt(codec, decoded) == values
