@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +18,8 @@ from engine.formats.avro_encoder import encode_with
 from engine.formats.avro_fields import propose_fields
 from engine.formats.avro_program import Program, compile_program
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
+from engine.formats.findings import Findings, distinct
 from engine.formats.value_codec import (
-    NO_REASON,
     CodecSpec,
     Columns,
     Decoded,
@@ -42,23 +41,6 @@ class _Opened:
     problem: str | None = None
 
 
-class _Findings:
-    """The verdicts of one block as they are put together."""
-
-    def __init__(self, row_count: int) -> None:
-        self.verdict = np.full(row_count, Verdict.EXACT, np.uint8)
-        self.reason = np.full(row_count, NO_REASON, np.int32)
-        self._index_of: dict[str, int] = {}
-
-    def note(self, rows: NDArray[np.intp], verdict: Verdict, text: str) -> None:
-        self.verdict[rows] = verdict
-        self.reason[rows] = self._index_of.setdefault(text, len(self._index_of))
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        return tuple(self._index_of)
-
-
 class AvroCodec:
     """Decodes with the writer's schema into the table's columns, and rebuilds the writer's bytes from them."""
 
@@ -72,11 +54,11 @@ class AvroCodec:
 
     def decode(self, values: ByteSpans) -> Decoded:
         schema_id, state = read_headers(values)
-        findings = _Findings(len(values))
-        for code in _distinct(state[state > NULL_VALUE]):
+        findings = Findings(len(values))
+        for code in distinct(state[state > NULL_VALUE]):
             findings.note(np.flatnonzero(state == code), Verdict.UNDECODABLE, FRAMING_REASON[code])
         framed = state == FRAMED
-        present = _distinct(schema_id if framed.all() else schema_id[framed])
+        present = distinct(schema_id if framed.all() else schema_id[framed])
         columns = None
         if len(present) == 1 and self._open(present[0]).arena is not None:
             columns = self._decode_with(present[0], values, state, np.arange(len(values)), findings)
@@ -112,7 +94,7 @@ class AvroCodec:
         return _Opened(program=program, arena=Arena(program))
 
     def _note_unopened(
-        self, present: Sequence[int], schema_id: NDArray[np.int32], findings: _Findings
+        self, present: Sequence[int], schema_id: NDArray[np.int32], findings: Findings
     ) -> frozenset[int]:
         for identifier in present:
             problem = self._open(identifier).problem
@@ -127,7 +109,7 @@ class AvroCodec:
         values: ByteSpans,
         state: NDArray[np.uint8],
         rows: NDArray[np.intp],
-        findings: _Findings,
+        findings: Findings,
     ) -> pa.StructArray:
         """Decode ``values``, which are the block's ``rows``, by one schema."""
         opened = self._open(schema_id)
@@ -135,7 +117,7 @@ class AvroCodec:
         assert opened.program is not None, "an arena has a program"
         issues = opened.arena.decode(values, state)
         if issues.any():
-            for issue in _distinct(issues[issues != 0]):
+            for issue in distinct(issues[issues != 0]):
                 code, step = issue & 0xFF, issue >> ISSUE_BITS
                 verdict = Verdict.KEEP_RAW if code >= op.FIRST_KEPT else Verdict.UNDECODABLE
                 text = _reason(schema_id, opened.program, code, step)
@@ -143,7 +125,7 @@ class AvroCodec:
         return opened.arena.columns(self.fields)
 
     def _decode_each(
-        self, present: Sequence[int], values: ByteSpans, schema_id: NDArray[np.int32], findings: _Findings
+        self, present: Sequence[int], values: ByteSpans, schema_id: NDArray[np.int32], findings: Findings
     ) -> pa.StructArray:
         """Decode each schema's rows apart, then put the rows back in their order; row 0 of the parts is all null."""
         nulls = struct_of([pa.nulls(1, field.type) for field in self.fields], self.fields, 1)
@@ -166,7 +148,7 @@ class AvroCodec:
         ids = schema_id.fill_null(-1).to_numpy(zero_copy_only=False)
         if len(ids) != len(wanted):
             raise Corrupt(f"there are {len(ids)} schema ids for {len(wanted)} rows")
-        present = _distinct(ids if wanted.all() else ids[wanted])
+        present = distinct(ids if wanted.all() else ids[wanted])
         start = np.zeros(len(wanted), np.int64)
         length = np.full(len(wanted), NULL_LENGTH, np.int32)
         held = [column_of(columns, field.name) for field in self.fields]
@@ -193,14 +175,6 @@ class AvroCodec:
         if opened.program is None:
             raise Corrupt(f"a row's value can't be rebuilt: {opened.problem}")
         return opened.program
-
-
-def _distinct(values: NDArray[Any]) -> list[int]:
-    """The different values, rising. Nearly every block has one schema, and finding that out needs no hash table."""
-    if len(values) and values.min() == values.max():
-        return [int(values[0])]
-    found: list[int] = np.unique(values).tolist()
-    return found
 
 
 def _reason(schema_id: int, program: Program, code: int, step: int) -> str:
