@@ -16,6 +16,7 @@ from engine.table.ledger import LedgerEntry
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import CommitResult, Outcome, RangeAppend
 from engine.table.replacement import FileReplacement, ReplacementResult
+from engine.table.schema_proposals import on_conflict_of
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TableFacts, TopicTable
 from tiering.rewrite_task import NeedsSchemas
@@ -130,7 +131,7 @@ class TieredTopic:
         values, keys = self._resolver.newest(), {}
         if self.rule.layout.has_typed_key:
             keys = self._key_resolver.newest()
-        self._add(self._resolver, values, self._writer.add_schemas)
+        self._add(self._resolver, values, self._add_schemas)
         self._add(self._key_resolver, keys, self._writer.add_key_schemas)
         if values:
             self._ask_newest_at_ms = None
@@ -151,9 +152,12 @@ class TieredTopic:
         Raises Unavailable, Corrupt, CommitUnknown of the table.
         """
         assert self.table is not None, "schemas are asked for by records, which need a table"
-        of_values = self._resolve(self._resolver, needed.schema_ids, self._writer.add_schemas)
+        of_values = self._resolve(self._resolver, needed.schema_ids, self._add_schemas)
         of_keys = self._resolve(self._key_resolver, needed.key_schema_ids, self._writer.add_key_schemas)
         return of_values or of_keys
+
+    def _add_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
+        return self._writer.add_schemas(table, schemas, on_conflict=on_conflict_of(self.rule.codec_options))
 
     def _resolve(
         self,

@@ -11,10 +11,12 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A field of an earlier schema in a column; ``age`` 0 for the newest schema."""
+    """A field of an earlier schema in a column; ``aliases`` the names it had before that; ``age`` 0 for the newest
+    schema."""
 
     column: str
     name: str
+    aliases: tuple[str, ...]
     number: int | None
     age: int
 
@@ -35,8 +37,10 @@ class Claims:
         earlier: Sequence[tuple[Sequence[pa.Field], Mapping[str, str]]],
         *,
         number_of: Callable[[pa.Field], int | None],
+        aliases_of: Callable[[pa.Field], tuple[str, ...]],
     ) -> None:
         self._number_of = number_of
+        self._aliases_of = aliases_of
         self._by_parent: defaultdict[str, list[Claim]] = defaultdict(list)
         for age, (fields, placement) in enumerate(reversed(earlier)):
             self._walk(fields, placement, "", "", age)
@@ -47,8 +51,15 @@ class Claims:
             column = placement.get(inner, field.name)
             if not column:
                 continue
-            claim = Claim(column=column, name=field.name, number=self._number_of(field), age=age)
-            self._by_parent[parent].append(claim)
+            self._by_parent[parent].append(
+                Claim(
+                    column=column,
+                    name=field.name,
+                    aliases=self._aliases_of(field),
+                    number=self._number_of(field),
+                    age=age,
+                )
+            )
             suffix, children = _record_in(field.type)
             below = f"{parent}.{column}" if parent else column
             self._walk(children, placement, inner + suffix, below + suffix, age)
@@ -65,7 +76,10 @@ class Family:
     def __init__(self, claims: Sequence[Claim], columns: Sequence[str]) -> None:
         self._of_name: defaultdict[str, list[Claim]] = defaultdict(list)
         self._of_number: defaultdict[int, list[Claim]] = defaultdict(list)
+        self._of_alias: defaultdict[str, list[str]] = defaultdict(list)
         for claim in claims:
+            for alias in claim.aliases:
+                self._of_alias[alias].append(claim.column)
             if claim.number is None:
                 self._of_name[claim.name].append(claim)
             else:
@@ -81,6 +95,11 @@ class Family:
         if mine:
             return Known(columns=tuple(dict.fromkeys(claim.column for claim in mine)), age=mine[0].age)
         return Known(columns=(name,), age=self._oldest) if name in self._unclaimed else Known()
+
+    def renamed_since(self, name: str) -> tuple[str, ...]:
+        """What fields have stood in that were called ``name`` before: of schemas that are newer than the one that is
+        added, and came first."""
+        return tuple(dict.fromkeys(self._of_alias.get(name, ())))
 
     def is_claimed(self, column: str) -> bool:
         return column in self._claimed

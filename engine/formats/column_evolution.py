@@ -36,7 +36,7 @@ def evolve_columns(
     ``earlier`` what each known schema wanted, oldest first, with its placement. ``unmapped`` is handed on, with the
     fields that get no column here.
     """
-    evolution = _Evolution(Claims(earlier, number_of=number_of), on_conflict, list(unmapped))
+    evolution = _Evolution(Claims(earlier, number_of=number_of, aliases_of=aliases_of), on_conflict, list(unmapped))
     fields = evolution.record(tuple(existing), list(wanted), "", "")
     return FieldProposal(
         fields=fields,
@@ -165,9 +165,12 @@ class _Level:
         for index in known:
             self._place(index, own[index].columns)
         for index, field in enumerate(self._wanted):
-            for alias in () if own[index].columns else aliases_of(field):
+            if own[index].columns:
+                continue
+            families = [self._family.of_field(alias, None).columns for alias in aliases_of(field)]
+            for family in (*families, self._family.renamed_since(field.name)):
                 if index not in self._column_of:
-                    self._place(index, self._family.of_field(alias, None).columns)
+                    self._place(index, family)
         for index in range(len(self._wanted)):
             if index not in self._column_of:
                 self._column_of[index] = self._new_column(index)

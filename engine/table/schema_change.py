@@ -12,7 +12,7 @@ from pyiceberg.table import Table, Transaction
 
 from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
-from engine.formats.value_codec import CodecSpec
+from engine.formats.value_codec import CodecSpec, OnConflict
 from engine.table.catalog import begin
 from engine.table.columns import TableLayout, key_fields, value_fields
 from engine.table.own_columns import columns_property, own_schema, schema_to_add, with_added
@@ -46,12 +46,14 @@ def _with_existing(existing: Sequence[pa.Field], wanted: Sequence[pa.Field]) -> 
     return [*(by_name.pop(field.name, field) for field in existing), *by_name.values()]
 
 
-def stage_schemas(table: Table, view: TopicTable, schemas: Mapping[int, str]) -> tuple[Transaction, None] | None:
+def stage_schemas(
+    table: Table, view: TopicTable, schemas: Mapping[int, str], on_conflict: OnConflict | None = None
+) -> tuple[Transaction, None] | None:
     """Store the schemas of values and add their columns; None when all are stored.
 
     A schema's file, where it needs one, is durable before the commit that names it.
     """
-    fields, properties = _propose(view, view.codec, view.value_fields, schemas, VALUE_PROPERTIES)
+    fields, properties = _propose(view, view.codec, view.value_fields, schemas, VALUE_PROPERTIES, on_conflict)
     return _stage(table, view, properties, fields, view.key_fields)
 
 
@@ -68,6 +70,7 @@ def _propose(
     fields: tuple[pa.Field, ...],
     schemas: Mapping[int, str],
     names: CodecProperties,
+    on_conflict: OnConflict | None = None,
 ) -> tuple[tuple[pa.Field, ...], dict[str, str]]:
     """The fields once the schemas are added, and the properties that keep those that are new."""
     properties: dict[str, str] = {}
@@ -81,7 +84,7 @@ def _propose(
                 next_step="a schema registry that was set up anew needs a new namespace for its tables",
             )
         if known is None:
-            proposal = propose_schema(codec, fields, text, is_reserved=is_reserved)
+            proposal = propose_schema(codec, fields, text, is_reserved=is_reserved, on_conflict=on_conflict)
             for conflict in proposal.conflicts:
                 log.warning("schema_conflict", topic=view.topic, schema_id=schema_id, problem=conflict)
             fields = proposal.fields

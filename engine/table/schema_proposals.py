@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,18 +13,24 @@ ON_CONFLICT_OPTION = "on_conflict"
 """The codec option that a topic's setting of the same name travels in."""
 
 
-def on_conflict_of(codec: CodecSpec) -> OnConflict:
-    """What the table's topic asks for. Raises ValueError for a word that no setting has."""
-    return OnConflict(codec.options.get(ON_CONFLICT_OPTION, OnConflict.SIBLING))
+def on_conflict_of(options: Mapping[str, str]) -> OnConflict:
+    """What a codec's options ask for. Raises ValueError for a word that no setting has."""
+    return OnConflict(options.get(ON_CONFLICT_OPTION, OnConflict.SIBLING))
 
 
 def propose_schema(
-    codec: CodecSpec, fields: Sequence[pa.Field], schema_text: str, *, is_reserved: Callable[[str], bool]
+    codec: CodecSpec,
+    fields: Sequence[pa.Field],
+    schema_text: str,
+    *,
+    is_reserved: Callable[[str], bool],
+    on_conflict: OnConflict | None = None,
 ) -> FieldProposal:
     """The columns once a schema is added to those that ``codec`` has, oldest first, and ``fields`` came from.
 
-    A new field that ``is_reserved`` by its name, which Kafka's own columns have, gets no column: engines would take it
-    for one of them. Raises Invalid for a text that is no schema.
+    ``on_conflict`` as the topic's setting says now; None: as it did when the table was made. A new field that
+    ``is_reserved`` by its name, which Kafka's own columns have, gets no column: engines would take it for one of them.
+    Raises Invalid for a text that is no schema.
     """
     proposal = propose_fields(
         codec.name,
@@ -34,7 +40,7 @@ def propose_schema(
             KnownSchema(text=text, placement=codec.placements.get(schema_id, {}))
             for schema_id, text in codec.schemas.items()
         ],
-        on_conflict=on_conflict_of(codec),
+        on_conflict=on_conflict or on_conflict_of(codec.options),
         options=codec.options,
     )
     refused = [field.name for field in proposal.fields if is_reserved(field.name)]

@@ -21,7 +21,7 @@ from pyiceberg.transforms import IdentityTransform
 from engine.clock import Clock
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
-from engine.formats.value_codec import CodecSpec
+from engine.formats.value_codec import CodecSpec, OnConflict
 from engine.table import catalog as catalogs
 from engine.table.catalog import CommitConflict
 from engine.table.columns import TableLayout, iceberg_schema
@@ -133,14 +133,16 @@ class TableWriter:
                 self._turns.wait_after_silence(attempt)
         raise Unavailable(f"the table could not be created in {_ENSURE_ATTEMPTS} attempts", topic=topic)
 
-    def add_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
-        """Store writers' schemas with the table and add the columns they need.
+    def add_schemas(
+        self, table: TopicTable, schemas: Mapping[int, str], *, on_conflict: OnConflict | None = None
+    ) -> TopicTable:
+        """Store writers' schemas with the table and add the columns they need (docs/row_format.md, Several schemas).
 
-        Raises Invalid when an id is known with another text, or a field's name is taken by Kafka's columns; a field
-        whose type differs from its column's adds nothing, and its records keep their bytes.
+        ``on_conflict`` as the topic's setting says; None: as it did when the table was made. Raises Invalid for a text
+        that is no schema, and when an id is known with another text.
         """
         with self._lock:
-            added = self._change(table, lambda found, view: stage_schemas(found, view, schemas))
+            added = self._change(table, lambda found, view: stage_schemas(found, view, schemas, on_conflict))
         reach(FaultPoint.SCHEMAS_COMMITTED)
         return added
 
