@@ -29,7 +29,7 @@ def encode_with(
     ends[0] = used
     trouble = np.zeros(2, np.int64)
     lists = np.empty(2 * program.list_depth + 2, np.int64)
-    out = _enlarged(out, used, used + FIRST_GUESS_BYTES * len(rows) + ROOM)
+    out = enlarged(out, used, used + FIRST_GUESS_BYTES * len(rows) + ROOM)
     steps, slots = program.rows.ravel(), binding.slots.ravel()
     done = 0
     while True:
@@ -44,10 +44,10 @@ def encode_with(
             )
         written = int(ends[done])
         expected = (written - used) * len(rows) // max(1, done)
-        out = _enlarged(out, written, max(2 * len(out), used + expected + expected // 8))
+        out = enlarged(out, written, max(2 * len(out), used + expected + expected // 8))
 
 
-def _enlarged(out: NDArray[np.uint8], used: int, size_bytes: int) -> NDArray[np.uint8]:
+def enlarged(out: NDArray[np.uint8], used: int, size_bytes: int) -> NDArray[np.uint8]:
     if size_bytes <= len(out):
         return out
     larger = np.empty(size_bytes, np.uint8)

@@ -25,6 +25,7 @@ _MODULE_OF_FORMAT = {
     "string": "engine.formats.text",
     "avro": "engine.formats.avro",
     "csv": "engine.formats.csv_line",
+    "json": "engine.formats.json_codec",
 }
 _MODULE_OF_ENVELOPE = {"debezium": "engine.formats.debezium"}
 
@@ -96,7 +97,8 @@ class Decoded:
     ``columns`` struct array of n rows, never null itself, one child a value field in the codec's order;
     ``schema_id`` int32[n], null where the value names none; ``verdict`` uint8[n] of Verdict;
     ``reason`` int32[n], index into ``reasons`` or -1; ``missing_schema_ids``: ids the specification neither knows nor
-    lists as unresolved (their rows are UNDECODABLE here, and are worth another try with a fuller specification).
+    lists as unresolved (their rows are UNDECODABLE here, and are worth another try with a fuller specification);
+    ``proposed_schema`` the text of a schema inferred from values that name none, by which more of them would fit.
 
     Valid until the next ``decode`` of the same codec, which may write over the same memory.
     """
@@ -107,6 +109,7 @@ class Decoded:
     reason: NDArray[np.int32]
     reasons: tuple[str, ...]
     missing_schema_ids: frozenset[int]
+    proposed_schema: str | None = None
 
     def __len__(self) -> int:
         return len(self.verdict)

@@ -1,0 +1,25 @@
+"""The columns a table needs for a JSON Schema."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.formats.column_evolution import evolve_columns
+from engine.formats.json_mapping import EXTRA_FIELDS, opaque_members, wanted_fields
+from engine.formats.json_schema import parse_schema
+from engine.formats.value_codec import FieldProposal, KnownSchema, OnConflict
+
+
+def propose_fields(
+    schema_text: str, existing: tuple[pa.Field, ...], known: tuple[KnownSchema, ...], on_conflict: OnConflict
+) -> FieldProposal:
+    """Without a text only the codec's own columns: those a table has before its first schema."""
+    wanted: list[pa.Field] = []
+    unmapped: list[str] = []
+    if schema_text:
+        root = parse_schema(schema_text)
+        wanted, unmapped = wanted_fields(root), opaque_members(root)
+    earlier = [(wanted_fields(parse_schema(one.text)), one.placement) for one in known]
+    return evolve_columns(
+        existing, [*wanted, *EXTRA_FIELDS], earlier=earlier, on_conflict=on_conflict, unmapped=unmapped
+    )
