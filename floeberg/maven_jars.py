@@ -30,7 +30,7 @@ RESOLVE_TIMEOUT_SECONDS = 900.0
 class MavenArtifact:
     """Coordinates of an artifact. With ``alone`` its dependencies are left out (it bundles or needs none).
 
-    ``classifier`` names one of several jars of the same coordinates (``tests``).
+    ``classifier`` names one of several files of the same coordinates (``tests``), ``extension`` one that is no jar.
     """
 
     group: str
@@ -38,6 +38,7 @@ class MavenArtifact:
     version: str
     alone: bool = False
     classifier: str = ""
+    extension: str = "jar"
 
     @classmethod
     def parse(cls, text: str, *, alone: bool = False) -> MavenArtifact:
@@ -75,14 +76,23 @@ def resolve_jars(artifacts: Sequence[MavenArtifact], *, cache: Path | None = Non
     several processes at once. ``$FLOEBERG_IVY_SETTINGS`` names an Ivy settings file for those who use a mirror.
     Raises ``Unavailable`` when the registry does not answer or lacks an artifact.
     """
-    base = cache or cache_folder()
+    return tuple(sorted(_resolved(artifacts, cache or cache_folder()).glob("*.jar")))
+
+
+def resolve_archive(artifact: MavenArtifact) -> Path:
+    """The file of an artifact that is no jar, as ``resolve_jars``. Raises ``Unavailable``."""
+    (archive,) = _resolved([artifact], cache_folder()).iterdir()
+    return archive
+
+
+def _resolved(artifacts: Sequence[MavenArtifact], base: Path) -> Path:
     folder = base / "jars" / _folder_name(artifacts)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _one_at_a_time(base / "jars.lock"):
             if not folder.exists():
                 _resolve_into(folder, artifacts, base / "ivy")
-    return tuple(sorted(folder.glob("*.jar")))
+    return folder
 
 
 def spark_jar(name: str) -> Path:
@@ -99,9 +109,13 @@ def class_path(jars: Sequence[Path]) -> str:
 
 
 def _folder_name(artifacts: Sequence[MavenArtifact]) -> str:
-    # The classifier's place stays empty without one: folders that are there already keep their names.
-    asked = "\n".join(f"{artifact} {artifact.alone}{artifact.classifier}" for artifact in sorted(artifacts))
+    # A plain jar adds nothing: folders that are there already keep their names.
+    asked = "\n".join(f"{artifact} {artifact.alone}{_file_of(artifact)}" for artifact in sorted(artifacts))
     return f"{artifacts[0].name}-{artifacts[0].version}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
+
+
+def _file_of(artifact: MavenArtifact) -> str:
+    return artifact.classifier + ("" if artifact.extension == "jar" else f".{artifact.extension}")
 
 
 @contextmanager
@@ -118,13 +132,14 @@ def _resolve_into(folder: Path, artifacts: Sequence[MavenArtifact], ivy_cache: P
     unfinished.mkdir()
     wanted = unfinished / "ivy.xml"
     wanted.write_text(_ivy_file(artifacts))
+    extensions = sorted({artifact.extension for artifact in artifacts})
     command = [
         java_command(),
         # Ivy waits for a silent registry for ever unless the JVM says otherwise.
         "-Dsun.net.client.defaultConnectTimeout=20000",
         "-Dsun.net.client.defaultReadTimeout=60000",
         *("-cp", str(_pyspark_jars() / "*"), "org.apache.ivy.Main"),
-        *("-cache", str(ivy_cache), "-ivy", str(wanted), "-confs", "default", "-types", "jar", "bundle"),
+        *("-cache", str(ivy_cache), "-ivy", str(wanted), "-confs", "default", "-types", *extensions, "bundle"),
         *("-retrieve", f"{unfinished}/[artifact]-[revision](-[classifier]).[ext]"),
     ]
     settings = os.environ.get("FLOEBERG_IVY_SETTINGS")
@@ -134,7 +149,7 @@ def _resolve_into(folder: Path, artifacts: Sequence[MavenArtifact], ivy_cache: P
         done = subprocess.run(command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
         raise _unavailable(artifacts, f"no answer within {RESOLVE_TIMEOUT_SECONDS:.0f} s") from error
-    if done.returncode != 0 or not any(unfinished.glob("*.jar")):
+    if done.returncode != 0 or not any(any(unfinished.glob(f"*.{extension}")) for extension in extensions):
         shutil.rmtree(unfinished, ignore_errors=True)
         raise _unavailable(artifacts, _first_problem(done.stdout + done.stderr))
     wanted.unlink()
@@ -150,7 +165,7 @@ def _ivy_file(artifacts: Sequence[MavenArtifact]) -> str:
     lines = [
         f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)}"
         f' conf="default->default" transitive="{str(not all(jar.alone for jar in jars)).lower()}">'
-        f"{''.join(map(_jar_element, jars)) if any(jar.classifier for jar in jars) else ''}</dependency>"
+        f"{''.join(map(_file_element, jars)) if any(map(_file_of, jars)) else ''}</dependency>"
         for (group, name, version), jars in modules.items()
     ]
     return (
@@ -161,9 +176,10 @@ def _ivy_file(artifacts: Sequence[MavenArtifact]) -> str:
     )
 
 
-def _jar_element(artifact: MavenArtifact) -> str:
+def _file_element(artifact: MavenArtifact) -> str:
     classifier = f" m:classifier={quoteattr(artifact.classifier)}" if artifact.classifier else ""
-    return f'<artifact name={quoteattr(artifact.name)} type="jar" ext="jar"{classifier}/>'
+    extension = quoteattr(artifact.extension)
+    return f"<artifact name={quoteattr(artifact.name)} type={extension} ext={extension}{classifier}/>"
 
 
 def _pyspark_jars() -> Path:
