@@ -51,7 +51,7 @@ class CycleReport:
     """``durations_ms`` by step (observe, rewrite, verify, commit, whole); ``problems`` that concern no one partition.
 
     ``committed`` ranges by partition; ``value_bytes`` of the records in them; ``more`` is True when work was left for
-    a next cycle at once.
+    a next cycle at once; ``repaired_records`` of earlier ranges that got columns, in ``repaired_files``.
     """
 
     started_ms: int
@@ -64,6 +64,8 @@ class CycleReport:
     partitions: tuple[PartitionReport, ...] = ()
     problems: tuple[FloebergError, ...] = ()
     spool_bytes: int = 0
+    repaired_files: int = 0
+    repaired_records: int = 0
     more: bool = False
 
     @property

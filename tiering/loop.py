@@ -19,13 +19,16 @@ from engine.table.table_writer import TableWriter
 from engine.table.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from tiering.cycle_report import CycleReport, PartitionReport
+from tiering.idle_repair import IdleRepair
 from tiering.observation import PartitionState
 from tiering.partition_record import PartitionRecord
 from tiering.planner import PlannedRange, RangePlan, Waiting, plan_ranges
 from tiering.range_work import RangeWork, ReadyAppend
 from tiering.rewriter import Rewriter
 from tiering.states import HeldUp, Observed, StateObserver
+from tiering.tiered_topic import TieredTopic
 from tiering.tiering_limits import TieringLimits
+from tiering.topic_repair import RepairTurn
 from tiering.topic_rule import TopicRule
 
 _LONGEST_BACKOFF_MS = 30_000
@@ -83,6 +86,7 @@ class TieringLoop:
             broker=broker, log_dirs=log_dirs, writer=writer, rules=rules, clock=clock, limits=self._limits
         )
         self._work = RangeWork(rewriter, verifier, clock)
+        self._repair = IdleRepair(rewriter=rewriter, verifier=verifier, clock=clock, limits=self._limits)
         self._records: dict[TopicIdPartition, PartitionRecord] = {}
         self._listeners: list[Callable[[CycleReport], None]] = []
         self._wake = threading.Event()
@@ -160,6 +164,7 @@ class TieringLoop:
         committed = _Committed(ranges={}, durations_ms={"observe": self._clock.monotonic_ms() - began_ms})
         for ranges in self._turns(plan.ranges):
             self._work_on(ranges, observed, committed)
+        repaired = RepairTurn() if plan.ranges else self._repair.turn(self._led_here(observed))
         # Work that was refused or failed waits for the pause; work that was left for its size does not.
         is_limited = any(reason.kind is Waiting.LIMIT for reason in plan.waiting.values())
         return CycleReport(
@@ -173,8 +178,19 @@ class TieringLoop:
             partitions=tuple(self._report_of(state) for state in observed.states),
             problems=observed.problems,
             spool_bytes=self._observer.spool_bytes,
-            more=is_limited and committed.commits > 0,
+            repaired_files=repaired.replaced,
+            repaired_records=repaired.gained,
+            more=(is_limited and committed.commits > 0) or (repaired.replaced > 0 and repaired.left > 0),
         )
+
+    def _led_here(self, observed: Observed) -> dict[str, tuple[TieredTopic, list[int]]]:
+        """The topics with the partitions that this loop's broker leads."""
+        led: dict[str, tuple[TieredTopic, list[int]]] = {}
+        for state in observed.states:
+            if state.is_leader and state.partition not in observed.failures:
+                topic = self._observer.topic_of(state.partition)
+                led.setdefault(state.partition.topic_id, (topic, []))[1].append(state.partition.partition)
+        return led
 
     def _turns(self, ranges: Sequence[PlannedRange]) -> list[Sequence[PlannedRange]]:
         """Partitions that failed the last time have a turn of their own, the last: what they do may kill a worker, or

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from engine.errors import FloebergError, Unavailable
 from engine.table.data_file import FileDescription
+from engine.table.file_repair import RepairFailed, RepairOutcome, RepairTask, repair_file
 from engine.table.foreign_evidence import ForeignEvidence, ForeignTask, gather_evidence
 from engine.table.topic_table import TableFacts
 from engine.table.verification import Verification, verify_file
@@ -35,6 +36,9 @@ class Rewriter(Protocol):
 
     def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
         """Read one file back a task, in a pass of its own that looks at the warehouse and nothing else."""
+
+    def repair(self, tasks: Sequence[RepairTask]) -> list[RepairOutcome]:
+        """Decode one file of a table again a task."""
 
     def close(self) -> None:
         """End what was started for the work."""
@@ -75,6 +79,14 @@ def gather_guarded(task: ForeignTask) -> ForeignEvidence | FloebergError:
         return _unforeseen(error, task.table.topic, task.file.partition, task.file.path)
 
 
+def repair_guarded(task: RepairTask) -> RepairOutcome:
+    """``repair_file`` for a worker's loop."""
+    try:
+        return repair_file(task)
+    except Exception as error:  # noqa: BLE001 - the outermost guard of the worker's loop
+        return RepairFailed(error=_unforeseen(error, task.table.topic, task.file.partition, task.file.path))
+
+
 def _unforeseen(error: Exception, topic: str, partition: int, file: str) -> Unavailable:
     return Unavailable(
         f"a task ended with an error that is not one of ours: {error!r}",
@@ -96,6 +108,9 @@ class InProcessRewriter:
 
     def gather(self, tasks: Sequence[ForeignTask]) -> list[ForeignEvidence | FloebergError]:
         return list(map(gather_guarded, tasks))
+
+    def repair(self, tasks: Sequence[RepairTask]) -> list[RepairOutcome]:
+        return list(map(repair_guarded, tasks))
 
     def close(self) -> None:
         pass

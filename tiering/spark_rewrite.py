@@ -12,9 +12,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from engine.errors import FloebergError, Unavailable
+from engine.table.file_repair import RepairFailed, RepairOutcome, RepairTask
 from engine.table.foreign_evidence import ForeignEvidence, ForeignTask
 from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask
-from tiering.rewriter import VerifyOutcome, VerifyTask, gather_guarded, rewrite_guarded, verify_guarded
+from tiering.rewriter import VerifyOutcome, VerifyTask, gather_guarded, repair_guarded, rewrite_guarded, verify_guarded
 from tiering.spark_session import SparkSettings, abandon_context, is_alive, start_context
 
 _NEXT_STEP = "it is tried again in the next cycle; look at [spark] and at the memory of the machine if it stays."
@@ -56,6 +57,12 @@ class SparkRewriter:
             return error
 
         return self._run(gather_guarded, tasks, failed)
+
+    def repair(self, tasks: Sequence[RepairTask]) -> list[RepairOutcome]:
+        def failed(error: Unavailable) -> RepairOutcome:
+            return RepairFailed(error=error)
+
+        return self._run(repair_guarded, tasks, failed)
 
     def close(self) -> None:
         if self._context is not None:

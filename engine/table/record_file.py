@@ -38,8 +38,9 @@ class RecordFile:
         self.digest: RangeDigest = EMPTY_DIGEST
         self._schema_ids: set[int] = set()
         self._key_schema_ids: set[int] = set()
-        self._unresolved: Counter[int] = Counter()
-        self._unresolved_keys: Counter[int] = Counter()
+        self.unresolved: Counter[int] = Counter()
+        """Records without columns, by the id of the schema that could not be had."""
+        self.unresolved_keys: Counter[int] = Counter()
         self._raw_rows = 0
         self._error_rows = 0
 
@@ -51,10 +52,10 @@ class RecordFile:
         self._raw_rows += int(np.count_nonzero(worst == Verdict.KEEP_RAW))
         self._error_rows += int(np.count_nonzero(worst == Verdict.UNDECODABLE))
         self._schema_ids.update(_ids(value))
-        self._unresolved.update(_unresolved(value, table.codec.unresolved))
+        self.unresolved.update(_unresolved(value, table.codec.unresolved))
         if key is not None and table.key_codec is not None:
             self._key_schema_ids.update(_ids(key))
-            self._unresolved_keys.update(_unresolved(key, table.key_codec.unresolved))
+            self.unresolved_keys.update(_unresolved(key, table.key_codec.unresolved))
         rows = rows_from_records(table.layout, table.schema, self._name.partition, records, value, key)
         if self._writer is None:
             self.settings = _settings_for(table.settings, rows)
@@ -78,10 +79,10 @@ class RecordFile:
             codec=self._codecs.value.name,
             codec_version=self._codecs.value.version,
             schema_ids=tuple(sorted(self._schema_ids)),
-            unresolved=dict(self._unresolved.most_common(MOST_UNRESOLVED)),
+            unresolved=dict(self.unresolved.most_common(MOST_UNRESOLVED)),
             key_codec_version=None if key is None else key.version,
             key_schema_ids=tuple(sorted(self._key_schema_ids)),
-            unresolved_keys=None if key is None else dict(self._unresolved_keys.most_common(MOST_UNRESOLVED)),
+            unresolved_keys=None if key is None else dict(self.unresolved_keys.most_common(MOST_UNRESOLVED)),
         )
         return self._writer.finish(
             footer, leader_epoch=self._name.leader_epoch, raw_rows=self._raw_rows, error_rows=self._error_rows
@@ -99,12 +100,12 @@ def _ids(decoded: Decoded) -> Collection[int]:
 
 
 def _unresolved(decoded: Decoded, given_up: Mapping[int, str]) -> dict[int, int]:
-    """Records without columns by the id of the schema that could not be had."""
-    if not given_up:
+    lacking = given_up.keys() | decoded.missing_schema_ids
+    if not lacking:
         return {}
     is_lost = pa.array(decoded.verdict == Verdict.UNDECODABLE)
     counts = decoded.schema_id.filter(is_lost).drop_null().value_counts().to_pylist()
-    return {count["values"]: count["counts"] for count in counts if count["values"] in given_up}
+    return {count["values"]: count["counts"] for count in counts if count["values"] in lacking}
 
 
 def _settings_for(remembered: ParquetSettings | None, sample: pa.RecordBatch) -> ParquetSettings:

@@ -18,6 +18,7 @@ from typing import Any
 from engine.formats.schema_folder import SchemaFolder
 from engine.log_reader import LogReader
 from engine.table.file_index import FileIndex
+from engine.table.repair_candidates import RepairCandidates
 from engine.topic_partition import TopicIdPartition
 from floeberg.topic_tables import TopicTables
 from tests.auditor import Finding, ProducersLog, Record, audit
@@ -36,6 +37,7 @@ LONG_SCHEMA = json.dumps(
     {"type": "record", "name": "Booking", "doc": "x" * 70_000, "fields": [{"name": "id", "type": "long"}]}
 )
 """Longer than a table property may be, so that it becomes a file."""
+RETURNS_SCHEMA = json.dumps({"type": "record", "name": "Return", "fields": [{"name": "id", "type": "long"}]})
 SAVED = "broker.pickle"
 
 
@@ -76,15 +78,19 @@ class BrokersPart:
         self._segment(self._named("again"))
 
     def _native_and_schemas(self) -> None:
-        """A topic whose broker asks for copies, and one whose values name a schema too long for a property."""
+        """A topic whose broker asks for copies, one whose values name a schema too long for a property, and one whose
+        values name a schema that nobody has."""
         self._create("history", native=True)
         self._segment(self._named("history"), value=lambda offset: b"%05d" % offset * 6_000)
         self._segment(self._named("history"))
-        self._create("bookings")
-        self._segment(self._named("bookings"), value=lambda offset: b"\x00\x00\x00\x00\x07" + bytes([2 * offset]))
+        for topic, schema_id in (("bookings", b"\x07"), ("returns", b"\x09")):
+            self._create(topic)
+            head = b"\x00\x00\x00\x00" + schema_id
+            self._segment(self._named(topic), value=lambda offset, head=head: head + bytes([2 * offset]))
 
     def _changes(self) -> None:
-        """A topic created again, a log start that rose, a spool that holds a link whose facts are damaged."""
+        """A schema that was missing, a topic created again, a log start that rose, a spool's link with bad facts."""
+        (self.root / "schemas" / "9.avsc").write_text(RETURNS_SCHEMA)
         older = self._named("again")
         shutil.rmtree(self.broker.directory(older))
         self.broker.port.delete_topic("again")
@@ -149,20 +155,22 @@ def do_the_daemons_work(root: Path) -> None:
     loop = world.loop(
         rules=(
             TopicRule(pattern="bookings", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
+            TopicRule(pattern="returns", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             STRINGS,
         ),
         limits=TieringLimits(max_tasks_per_cycle=3, lag_interval_ms=0, config_interval_ms=0),
     )
     for _ in range(MOST_CYCLES):
         report = loop.cycle()
-        if not report.commits and not report.spool_bytes:
+        if not report.commits and not report.spool_bytes and not report.repaired_files:
             break
     if "history" in world.broker.port.topic_configs(["history"]):
         asyncio.run(DoorClient(world, loop, segment_records=SEGMENT_RECORDS).do_the_brokers_share())
 
 
 def audited(part: BrokersPart) -> dict[str, Any]:
-    """What the auditor finds, where tiering did not arrive, what the spool still holds, and how many records it saw."""
+    """What the auditor finds, where tiering did not arrive, what the spool still holds, which tables have rows without
+    columns although their schemas are there, and how many records it saw."""
     world = TieringWorld.reopen(part.root)
     tables = {table.topic_id: table for table in TopicTables(world.catalog, "kafka").all()}
     reader = LogReader(file_index=FileIndex())
@@ -178,10 +186,13 @@ def audited(part: BrokersPart) -> dict[str, Any]:
         findings += audit(told, sights, [item for item in dropped if item is not None])
         record_count += sum(len(sight.records) for sight in sights)
     reader.close()
+    schemas_are_there = (part.root / "schemas" / "9.avsc").exists()
+    raw = [table.topic for table in tables.values() if schemas_are_there and RepairCandidates().look(table).candidates]
     ends = {who: tables[who.topic_id].ledger[who.partition].end for who in part.ends}
     return {
         "findings": [str(finding) for finding in findings],
         "short": [f"{who} is tiered up to {ends[who]} of {end}" for who, end in part.ends.items() if ends[who] != end],
         "spooled": world.spooled_files(),
+        "raw": raw,
         "records": record_count,
     }

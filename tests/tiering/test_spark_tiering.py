@@ -15,6 +15,8 @@ from engine.clock import SystemClock
 from engine.errors import Unavailable
 from engine.offset_range import OffsetRange
 from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.file_repair import Redecoded, RepairTask
+from engine.table.manifests import TableFile
 from engine.table.table_writer import TableWriter
 from engine.table.verifier import Verifier
 from floeberg.jdk import java_command
@@ -78,6 +80,26 @@ def test_workers_answer_what_this_process_would(spark: SparkRewriter, tasks: lis
     files = [outcome.file for outcome in outcomes if isinstance(outcome, Rewritten)]
     checks = [VerifyTask(table=task.table, file=file) for task, file in zip(tasks, files, strict=True) if file]
     assert spark.verify(checks) == InProcessRewriter().verify(checks)
+
+
+def test_workers_repair_as_this_process_would(spark: SparkRewriter, tasks: list[RewriteTask]) -> None:
+    repairs = []
+    for task, written in zip(tasks, InProcessRewriter().rewrite(tasks), strict=True):
+        assert isinstance(written, Rewritten)
+        assert written.file is not None
+        file = TableFile(
+            partition=task.partition.partition,
+            range=task.range,
+            path=written.file.path,
+            size_bytes=written.file.size_bytes,
+            record_count=written.file.record_count,
+            leader_epoch=0,
+        )
+        repairs.append(RepairTask(table=task.table, file=file, attempt="a2"))
+    Path(repairs[1].file.path).unlink()
+    outcomes = spark.repair(repairs)
+    assert [isinstance(outcome, Redecoded) for outcome in outcomes] == [True, False, True, True]
+    assert outcomes[::2] == InProcessRewriter().repair(repairs)[::2]
 
 
 def test_failing_task_comes_back_with_its_coordinates_and_leaves_the_others_alone(

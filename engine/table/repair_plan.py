@@ -1,0 +1,133 @@
+"""Which files have records that would get columns, or more of them, if they were decoded again: pure.
+
+A file's footer says what it was written with; what is known now makes the difference (docs/repair.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.table.data_file import FileFooter
+from engine.table.manifests import TableFile
+
+MOST_IDS_WANTED = 64
+"""Schemas that one look asks for, those of the most records first: a source may take a second to refuse each."""
+
+
+class Hope(StrEnum):
+    """Why a file is worth another try."""
+
+    NEW_SCHEMA = "a schema that was missing is known"
+    NEW_CODEC = "this version decodes better"
+    UNSAID = "the file does not say what it lacked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What decoding goes by now: the codecs' versions and the schemas stored with the table."""
+
+    codec_version: int
+    schema_ids: frozenset[int] = frozenset()
+    key_codec_version: int | None = None
+    key_schema_ids: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """What a file's footer says that its records went without; as in FileFooter."""
+
+    codec_version: int
+    unresolved: Mapping[int, int] | None
+    key_codec_version: int | None
+    unresolved_keys: Mapping[int, int] | None
+
+    @classmethod
+    def of(cls, footer: FileFooter) -> Lack:
+        return cls(
+            codec_version=footer.codec_version,
+            unresolved=footer.unresolved,
+            key_codec_version=footer.key_codec_version,
+            unresolved_keys=footer.unresolved_keys,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A file of the table with rows that say why they keep their bytes."""
+
+    file: TableFile
+    lack: Lack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedSchemas:
+    """Ids that records name and the table has no schema for, by how many records do."""
+
+    value: Mapping[int, int] = field(default_factory=dict)
+    key: Mapping[int, int] = field(default_factory=dict)
+
+    def most(self, limit: int = MOST_IDS_WANTED) -> tuple[frozenset[int], frozenset[int]]:
+        """The ids (of values, of keys) that most records wait for."""
+        return _most(self.value, limit), _most(self.key, limit)
+
+    def __bool__(self) -> bool:
+        return bool(self.value or self.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairPlan:
+    """``chosen`` in the order to work on them, with the reason; ``left`` how many more there are for a next turn."""
+
+    chosen: tuple[tuple[Candidate, Hope], ...]
+    left: int
+
+
+def wanted_schemas(candidates: Sequence[Candidate], known: Knowledge) -> WantedSchemas:
+    """What a source of schemas should be asked for before anything is planned."""
+    value: Counter[int] = Counter()
+    key: Counter[int] = Counter()
+    for candidate in candidates:
+        value.update(candidate.lack.unresolved or {})
+        key.update(candidate.lack.unresolved_keys or {})
+    return WantedSchemas(
+        value={one: rows for one, rows in value.items() if one not in known.schema_ids},
+        key={one: rows for one, rows in key.items() if one not in known.key_schema_ids},
+    )
+
+
+def hope_for(lack: Lack, known: Knowledge) -> Hope | None:
+    """Why decoding again could give a file's records more columns; None where it could not."""
+    if known.schema_ids & (lack.unresolved or {}).keys() or known.key_schema_ids & (lack.unresolved_keys or {}).keys():
+        return Hope.NEW_SCHEMA
+    if lack.codec_version < known.codec_version or (lack.key_codec_version or 0) < (known.key_codec_version or 0):
+        return Hope.NEW_CODEC
+    if lack.unresolved is None:
+        return Hope.UNSAID
+    return None
+
+
+def plan_repair(
+    candidates: Sequence[Candidate],
+    known: Knowledge,
+    *,
+    max_files: int,
+    max_bytes: int,
+) -> RepairPlan:
+    """Files worth a try, in the order of partitions and offsets, as many as the bounds let: one at least."""
+    in_order = sorted(candidates, key=lambda candidate: candidate.file)
+    hopes = ((candidate, hope_for(candidate.lack, known)) for candidate in in_order)
+    hopeful = [(candidate, hope) for candidate, hope in hopes if hope is not None]
+    chosen, size_bytes = 0, 0
+    for candidate, _ in hopeful[:max_files]:
+        size_bytes += candidate.file.size_bytes
+        if chosen and size_bytes > max_bytes:
+            break
+        chosen += 1
+    return RepairPlan(chosen=tuple(hopeful[:chosen]), left=len(hopeful) - chosen)
+
+
+def _most(rows: Mapping[int, int], limit: int) -> frozenset[int]:
+    return frozenset(schema_id for schema_id, _ in Counter(rows).most_common(limit))

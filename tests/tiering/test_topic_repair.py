@@ -1,0 +1,316 @@
+"""Records that were stored without columns get them: bytes, offsets and digests stay, whoever interferes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
+from engine.errors import Corrupt, Unavailable
+from engine.fault_points import FaultPoint, armed
+from engine.formats.avro import AvroCodec
+from engine.fsck import fsck_table
+from engine.log_reader import LogReader
+from engine.offset_range import OffsetRange
+from engine.table.data_file import FileFooter
+from engine.table.file_index import FileIndex
+from engine.table.topic_table import TopicTable
+from engine.table.verifier import Verifier
+from engine.topic_partition import TopicIdPartition
+from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, avro, columns, order
+from tests.tiering.tiering_world import TieringWorld
+from tiering.rewriter import InProcessRewriter, Rewriter
+from tiering.tiered_topic import TieredTopic
+from tiering.tiering_limits import TieringLimits
+from tiering.topic_repair import RepairBounds, RepairTurn, TopicRepair
+
+
+@dataclass
+class Lacking:
+    """A topic of two partitions whose schema 2 nobody had when it was tiered; schema 1 was known."""
+
+    world: TieringWorld
+    source: KnownSchemas
+    partitions: tuple[TopicIdPartition, ...]
+
+    def repair(self, *, rewriter: Rewriter | None = None, bounds: RepairBounds | None = None) -> TopicRepair:
+        """As a new process would begin it."""
+        topic = TieredTopic(
+            topic="orders",
+            topic_id=self.partitions[0].topic_id,
+            rule=avro(self.source)[0],
+            writer=self.world.writer(),
+            clock=self.world.clock,
+            limits=TieringLimits(),
+        )
+        topic.open()
+        return TopicRepair(
+            topic,
+            rewriter=rewriter or InProcessRewriter(),
+            verifier=Verifier(),
+            clock=self.world.clock,
+            bounds=bounds or RepairBounds(),
+        )
+
+    def table(self) -> TopicTable:
+        return self.world.table(self.partitions[0])
+
+    def consumed(self) -> list[bytes]:
+        """What consumers of each partition get."""
+        table, reader = self.table(), LogReader(file_index=FileIndex())
+        found = []
+        for number, entry in sorted(table.ledger.items()):
+            found.append(b"".join(reader.read(table, number, range=entry.range, start=entry.start)))
+        reader.close()
+        return found
+
+    def digests(self) -> list[RangeDigest]:
+        """Of the records that consumers of each partition get, however they are batched."""
+        table, reader = self.table(), LogReader(file_index=FileIndex())
+        found = []
+        for number, entry in sorted(table.ledger.items()):
+            digest = EMPTY_DIGEST
+            for records in reader.records(table, number, entry.range):
+                digest = digest.then(digest_of(records))
+            found.append(digest)
+        reader.close()
+        return found
+
+    def paths(self) -> set[str]:
+        loaded = self.world.catalog.load_table(self.table().identifier)
+        return {task.file.file_path for task in loaded.scan().plan_files()}
+
+    def footers(self) -> list[FileFooter]:
+        return [
+            FileFooter.from_key_values(pq.read_metadata(path.removeprefix("file://")).metadata, file=path)
+            for path in sorted(self.paths())
+        ]
+
+    def check_whole(self) -> None:
+        """The table holds every record once, and is known as Floeberg's own work."""
+        assert self.table().foreign is None
+        assert fsck_table(self.table(), log_dirs=[self.world.broker.log_dir]).findings == ()
+
+
+def damage(uri: str) -> bytes:
+    """Overwrites pages of a file; what it is then."""
+    path = Path(uri.removeprefix("file://"))
+    content = path.read_bytes()
+    path.write_bytes(content[:40] + bytes(100) + content[140:])
+    return path.read_bytes()
+
+
+def note(number: int) -> bytes:
+    return order(2, {"id": number, "note": f"n{number}"})
+
+
+@pytest.fixture
+def lacking(world: TieringWorld) -> Lacking:
+    source = KnownSchemas({1: TEXTS[1]})
+    partitions = world.broker.create_topic("orders", partitions=2)
+    loop = world.loop(rules=avro(source))
+    for partition in partitions:
+        world.broker.append_segment(partition, [order(1, {"id": 0}), note(1), b"broken", note(3)])
+        world.broker.append_segment(partition, [note(4), note(5)])
+        world.broker.append_segment(partition, [order(1, {"id": 6})])
+    assert loop.cycle().is_good
+    found = Lacking(world=world, source=source, partitions=partitions)
+    assert [footer.unresolved for footer in found.footers()] == [{2: 2}, {2: 2}, {}] * 2
+    return found
+
+
+def test_records_get_their_columns_and_keep_their_bytes(lacking: Lacking) -> None:
+    before, ledger, paths = lacking.consumed(), lacking.table().ledger, lacking.paths()
+    lacking.source.texts = TEXTS
+    turn = lacking.repair().turn()
+    assert (turn.found, turn.tried, turn.replaced, turn.gained, turn.left) == (4, 4, 4, 8, 0)
+    assert turn.problems == ()
+    found = columns(lacking.world, "orders")
+    one = sorted(zip(found["kafka_partition"], found["kafka_offset"], found["id"], found["note"], strict=True))
+    expected = [(0, None), (1, "n1"), (None, None), (3, "n3"), (4, "n4"), (5, "n5"), (6, None)]
+    assert [row[2:] for row in one] == expected * 2
+    assert [raw for raw in found["kafka_value_raw"] if raw is not None] == [b"broken"] * 2
+    assert (lacking.consumed(), lacking.table().ledger) == (before, ledger)
+    assert len(lacking.paths() & paths) == 2, "files that lacked nothing stay"
+    assert [footer.unresolved for footer in lacking.footers()] == [{}] * 6
+    lacking.check_whole()
+
+
+def test_second_repair_finds_nothing_to_do(lacking: Lacking) -> None:
+    lacking.source.texts = TEXTS
+    lacking.repair().turn()
+    paths = lacking.paths()
+    again = lacking.repair().turn()
+    assert (again.found, again.tried, again.left) == (2, 0, 0)
+    assert lacking.paths() == paths
+
+
+def test_schema_that_is_still_missing_leaves_everything_as_it_is(lacking: Lacking) -> None:
+    paths = lacking.paths()
+    repair = lacking.repair()
+    turn = repair.turn()
+    assert (turn.found, turn.tried, dict(turn.wanted.value)) == (4, 0, {2: 8})
+    assert repair.turn().tried == 0
+    assert lacking.source.asked.count(2) == 2, (
+        "once by tiering, once by the first turn; then it is given up for a while"
+    )
+    assert lacking.paths() == paths
+
+
+def test_source_that_is_away_is_a_problem_of_the_turn(lacking: Lacking) -> None:
+    lacking.source.away = True
+    turn = lacking.repair().turn()
+    assert turn.tried == 0
+    assert [type(problem) for problem in turn.problems] == [Unavailable]
+
+
+def test_turns_keep_to_their_bounds_and_come_to_an_end(lacking: Lacking) -> None:
+    lacking.source.texts = TEXTS
+    repair = lacking.repair(bounds=RepairBounds(max_files=1, max_footers=3))
+    turns: list[RepairTurn] = []
+    while not turns or turns[-1].left:
+        turns.append(repair.turn())
+    assert [turn.replaced for turn in turns] == [1, 1, 1, 1]
+    assert sum(turn.gained for turn in turns) == 8
+    lacking.check_whole()
+
+
+def test_only_the_partitions_asked_for_are_repaired(lacking: Lacking) -> None:
+    lacking.source.texts = TEXTS
+    assert lacking.repair().turn({1}).replaced == 2
+    assert lacking.repair().turn().replaced == 2
+
+
+def test_newer_version_of_a_codec_tries_again_and_replaces_only_what_gains(
+    lacking: Lacking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = lacking.paths()
+    monkeypatch.setattr(AvroCodec, "version", AvroCodec.version + 1)
+    repair = lacking.repair()
+    turn = repair.turn()
+    assert (turn.tried, turn.replaced, turn.left) == (4, 0, 0)
+    assert lacking.paths() == paths
+    assert repair.turn().tried == 0, "what gained nothing is not tried again by the same process"
+
+
+def test_file_that_does_not_say_what_it_lacked_is_looked_into(
+    lacking: Lacking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking.source.texts = TEXTS
+    told = FileFooter.from_key_values
+
+    def without(metadata: dict[bytes, bytes], *, file: str) -> FileFooter:
+        return told({key: value for key, value in metadata.items() if b"unresolved" not in key}, file=file)
+
+    repair = lacking.repair()
+    with monkeypatch.context() as older:
+        older.setattr(FileFooter, "from_key_values", without)
+        first = repair.turn()
+    assert (first.tried, first.replaced) == (4, 0), "the ids were not known to be wanted"
+    assert repair.turn().replaced == 4
+    lacking.check_whole()
+
+
+def test_damaged_old_file_is_kept_and_told_and_the_others_go_on(lacking: Lacking) -> None:
+    lacking.source.texts = TEXTS
+    damaged = min(lacking.paths())
+    content = damage(damaged)
+    repair = lacking.repair()
+    turn = repair.turn()
+    assert turn.replaced == 3
+    assert [type(problem) for problem in turn.problems] == [Corrupt]
+    assert turn.problems[0].file == damaged
+    assert damaged in lacking.paths()
+    assert Path(damaged.removeprefix("file://")).read_bytes() == content
+    assert repair.turn().tried == 0
+
+
+def test_missing_old_file_is_told(lacking: Lacking) -> None:
+    lacking.source.texts = TEXTS
+    Path(min(lacking.paths()).removeprefix("file://")).unlink()
+    turn = lacking.repair().turn()
+    assert (turn.replaced, [type(problem) for problem in turn.problems]) == (3, [Corrupt])
+
+
+def test_new_file_that_does_not_verify_is_never_committed(lacking: Lacking) -> None:
+    lacking.source.texts = TEXTS
+    paths = lacking.paths()
+
+    def flip(point: FaultPoint) -> None:
+        if point is not FaultPoint.REPAIRS_WRITTEN:
+            return
+        for path in lacking.world.root.rglob("*.parquet"):
+            if f"file://{path}" not in paths:
+                damage(f"file://{path}")
+
+    with armed(flip):
+        turn = lacking.repair().turn()
+    assert (turn.tried, turn.replaced) == (4, 0)
+    assert [type(problem) for problem in turn.problems] == [Corrupt] * 4
+    assert lacking.paths() == paths
+    lacking.check_whole()
+    assert lacking.repair().turn().replaced == 4
+
+
+def at(point: FaultPoint, act: Callable[[], object]) -> Callable[[FaultPoint], None]:
+    """Acts once, when ``point`` is reached first."""
+    waiting = [act]
+
+    def hook(reached: FaultPoint) -> None:
+        if reached is point and waiting:
+            waiting.pop()()
+
+    return hook
+
+
+def test_tiering_that_commits_in_between_loses_nothing(lacking: Lacking) -> None:
+    lacking.source.texts = TEXTS
+    for partition in lacking.partitions:
+        lacking.world.broker.append_segment(partition, [note(7), note(8)])
+    tiering = lacking.world.loop(rules=avro(lacking.source))
+    with armed(at(FaultPoint.REPAIRS_VERIFIED, tiering.cycle)):
+        assert lacking.repair().turn().replaced == 4
+    assert {entry.range for entry in lacking.table().ledger.values()} == {OffsetRange(start=0, end=9)}
+    lacking.check_whole()
+
+
+def test_two_repairs_at_once_replace_each_file_once(lacking: Lacking) -> None:
+    lacking.source.texts = TEXTS
+    other = lacking.repair(bounds=RepairBounds(max_files=2))
+    with armed(at(FaultPoint.REPAIRS_WRITTEN, other.turn)):
+        turn = lacking.repair().turn()
+    assert (turn.replaced, turn.gone, turn.gained) == (2, 2, 4)
+    lacking.check_whole()
+
+
+def test_foreign_compaction_in_between_is_left_as_it_is(lacking: Lacking) -> None:
+    lacking.source.texts = TEXTS
+    before = lacking.digests()
+
+    def compact() -> None:
+        table = lacking.world.catalog.load_table(lacking.table().identifier)
+        table.overwrite(table.scan().to_arrow())
+
+    with armed(at(FaultPoint.REPAIRS_WRITTEN, compact)):
+        turn = lacking.repair().turn()
+    assert (turn.tried, turn.replaced, turn.gone) == (4, 0, 4)
+    assert lacking.digests() == before
+    again = lacking.repair().turn()
+    assert (again.found, again.tried) == (0, 0)
+    assert again.adopted == 2, "what another program wrote is not ours to write again"
+
+
+def test_old_files_stay_for_whoever_reads_them(lacking: Lacking) -> None:
+    table, reader, before = lacking.table(), LogReader(file_index=FileIndex()), lacking.consumed()
+    wanted = table.ledger[0].range
+    begun = reader.read(table, 0, range=wanted, start=0)
+    first = bytes(next(begun))
+    lacking.source.texts = TEXTS
+    lacking.repair().turn()
+    assert first + b"".join(begun) == before[0]
+    assert b"".join(reader.read(lacking.table(), 0, range=wanted, start=0)) == before[0]
+    reader.close()

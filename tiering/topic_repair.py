@@ -1,0 +1,202 @@
+"""Repair of one topic's table: records that were stored without columns get them (docs/repair.md).
+
+A turn is observe, plan, act, record: the table's files and what their footers say, which are worth a try by what is
+known now, the files decoded again and verified, one commit. Nothing is kept but in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from engine.clock import Clock
+from engine.errors import FloebergError
+from engine.fault_points import FaultPoint, reach
+from engine.table.file_repair import Redecoded, RepairFailed, RepairTask
+from engine.table.parquet_settings import ParquetSettings
+from engine.table.repair_candidates import Look, RepairCandidates, knowledge_of
+from engine.table.repair_plan import Candidate, WantedSchemas, plan_repair, wanted_schemas
+from engine.table.replacement import FileReplacement, ReplacementOutcome
+from engine.table.topic_table import TableFacts
+from engine.table.verifier import Verifier
+from tiering.rewrite_task import NeedsSchemas
+from tiering.rewriter import Rewriter, VerifyTask
+from tiering.tiered_topic import TieredTopic
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairBounds:
+    """How much one turn takes on."""
+
+    max_footers: int = 64
+    """Footers read: a turn must not keep new segments waiting while it finds out about ten thousand files."""
+
+    max_files: int = 4
+    """Files decoded again side by side."""
+
+    max_bytes: int = 256 << 20
+    """Bytes of such files; a single larger one still gets its turn, alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairTurn:
+    """What one turn found and did.
+
+    ``found`` files with rows that keep their bytes, ``adopted`` ranges that are never repaired; ``tried`` files that
+    were decoded again, ``replaced`` those of them that got better, ``gone`` those that somebody else replaced
+    meanwhile; ``gained`` records that have more columns now; ``left`` files that are worth a try, or were not looked
+    at; ``wanted`` the schemas still missing; ``problems`` files that can't be repaired, a source or a table that is
+    away.
+    """
+
+    found: int = 0
+    adopted: int = 0
+    tried: int = 0
+    replaced: int = 0
+    gone: int = 0
+    gained: int = 0
+    left: int = 0
+    wanted: WantedSchemas = field(default_factory=WantedSchemas)
+    problems: tuple[FloebergError, ...] = ()
+
+
+class TopicRepair:
+    """One topic's, for one thread. Its table is open."""
+
+    def __init__(
+        self, topic: TieredTopic, *, rewriter: Rewriter, verifier: Verifier, clock: Clock, bounds: RepairBounds
+    ) -> None:
+        self.topic = topic
+        self._rewriter = rewriter
+        self._verifier = verifier
+        self._clock = clock
+        self._bounds = bounds
+        self._candidates = RepairCandidates()
+        self._failed: set[str] = set()
+
+    def forget_failures(self) -> None:
+        """Files that could not be repaired are tried again."""
+        self._failed.clear()
+
+    def look(self, partitions: Collection[int] | None = None, *, max_footers: int | None = None) -> Look:
+        """The files of ``partitions`` (all without) with rows that keep their bytes. Raises Corrupt, Unavailable."""
+        assert self.topic.table is not None, "only a table that is open is repaired"
+        look = self._candidates.look(self.topic.table, max_footers=max_footers)
+        kept = [one for one in look.candidates if partitions is None or one.file.partition in partitions]
+        return replace(look, candidates=tuple(one for one in kept if one.file.path not in self._failed))
+
+    def turn(self, partitions: Collection[int] | None = None) -> RepairTurn:
+        """Look, ask for schemas, try some files, commit. Raises Unavailable, Corrupt, CommitUnknown of the table."""
+        look = self.look(partitions, max_footers=self._bounds.max_footers)
+        found = RepairTurn(found=len(look.candidates), adopted=look.adopted, left=look.unread, problems=look.unreadable)
+        if not look.candidates:
+            return found
+        problems = [*look.unreadable, *self._ask_for_schemas(look.candidates)]
+        facts = self.topic.facts()
+        known = knowledge_of(facts)
+        plan = plan_repair(look.candidates, known, max_files=self._bounds.max_files, max_bytes=self._bounds.max_bytes)
+        done = self._try([candidate for candidate, _ in plan.chosen], facts) if plan.chosen else _Tried()
+        return replace(
+            found,
+            tried=len(plan.chosen),
+            replaced=done.replaced,
+            gone=done.gone,
+            gained=done.gained,
+            left=look.unread + plan.left,
+            wanted=wanted_schemas(look.candidates, known),
+            problems=(*problems, *done.problems),
+        )
+
+    def _ask_for_schemas(self, candidates: Sequence[Candidate]) -> list[FloebergError]:
+        """Get what the files lack into the table, but for what was given up lately."""
+        facts = self.topic.facts()
+        wanted = wanted_schemas(candidates, knowledge_of(facts))
+        key_given_up = {} if facts.key_codec is None else facts.key_codec.unresolved
+        asked = WantedSchemas(
+            value=_without(wanted.value, facts.codec.unresolved), key=_without(wanted.key, key_given_up)
+        )
+        if not asked:
+            return []
+        ids, key_ids = asked.most()
+        waiting = self.topic.resolve(NeedsSchemas(schema_ids=ids, key_schema_ids=key_ids))
+        return [] if waiting is None else [waiting]
+
+    def _try(self, chosen: Sequence[Candidate], facts: TableFacts) -> _Tried:
+        """Decode again, verify, commit."""
+        tried = _Tried()
+        tasks = [RepairTask(table=facts, file=one.file, attempt=self._clock.new_id()) for one in chosen]
+        written: list[tuple[RepairTask, Redecoded]] = []
+        for task, outcome in zip(tasks, self._rewriter.repair(tasks), strict=True):
+            if isinstance(outcome, RepairFailed):
+                self._fail(task, outcome.error, tried)
+            elif outcome.new is None:
+                self._candidates.note(task.file, outcome.lack)
+                if outcome.lost:
+                    _log.warning("repair_would_lose", topic=facts.topic, file=task.file.path, records=outcome.lost)
+            else:
+                written.append((task, outcome))
+        reach(FaultPoint.REPAIRS_WRITTEN)
+        ready = self._verified(written, facts, tried)
+        if ready:
+            reach(FaultPoint.REPAIRS_VERIFIED)
+            self._commit(ready, next(outcome.settings for _, outcome in written), tried)
+        return tried
+
+    def _verified(
+        self, written: Sequence[tuple[RepairTask, Redecoded]], facts: TableFacts, tried: _Tried
+    ) -> list[tuple[FileReplacement, int]]:
+        files = [outcome.new for _, outcome in written if outcome.new is not None]
+        answers = self._rewriter.verify([VerifyTask(table=facts, file=file) for file in files])
+        ready = []
+        for (task, outcome), file, found in zip(written, files, answers, strict=True):
+            try:
+                if isinstance(found, FloebergError):
+                    raise found
+                proof = self._verifier.accept(file, found)
+            except FloebergError as error:
+                self._fail(task, error, tried)
+                continue
+            ready.append((FileReplacement(old=task.file, digest=outcome.digest, new=proof), outcome.gained))
+        return ready
+
+    def _commit(
+        self, ready: Sequence[tuple[FileReplacement, int]], settings: ParquetSettings | None, tried: _Tried
+    ) -> None:
+        result = self.topic.replace_files([replacement for replacement, _ in ready], settings)
+        reach(FaultPoint.REPAIRS_TOLD)
+        for (replacement, gained), outcome in zip(ready, result.outcomes, strict=True):
+            if outcome is ReplacementOutcome.GONE:
+                tried.gone += 1
+                continue
+            tried.replaced += 1
+            tried.gained += gained
+            _log.info(
+                "repaired",
+                topic=self.topic.topic,
+                partition=replacement.old.partition,
+                start=replacement.old.range.start,
+                end=replacement.old.range.end,
+                records=gained,
+                file=replacement.new.description.path,
+            )
+
+    def _fail(self, task: RepairTask, error: FloebergError, tried: _Tried) -> None:
+        self._failed.add(task.file.path)
+        tried.problems.append(error)
+        _log.warning("repair_failed", topic=self.topic.topic, file=task.file.path, error=str(error))
+
+
+@dataclass(slots=True)
+class _Tried:
+    replaced: int = 0
+    gone: int = 0
+    gained: int = 0
+    problems: list[FloebergError] = field(default_factory=list)
+
+
+def _without(rows: Mapping[int, int], given_up: Mapping[int, str]) -> Mapping[int, int]:
+    return {schema_id: count for schema_id, count in rows.items() if schema_id not in given_up}
