@@ -16,6 +16,7 @@ from floeberg.commands.demo import demo
 from floeberg.commands.fsck import fsck
 from floeberg.commands.plugin import plugin
 from floeberg.commands.run import run
+from floeberg.commands.schema import schema
 from floeberg.commands.sql import sql
 from floeberg.commands.status import status
 from floeberg.commands.tier import tier
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 for command in (run, demo, status, check, fsck, cat, sql, tier, plugin):
     app.command(command.__name__)(command)
+app.add_typer(schema)
 
 
 def _show_version(wanted: bool) -> None:

@@ -30,6 +30,7 @@ from engine.formats.avro_schema import AvroType, parse_schema
 from engine.formats.avro_skip import SkipTable
 from engine.formats.memory_kernels import SLACK
 from engine.formats.type_promotion import holds
+from engine.formats.type_words import type_text
 from engine.formats.value_codec import Placement
 
 # Bytes an entry of the values takes; strings and lists have 32-bit offsets.
@@ -171,7 +172,7 @@ class _Compiler:
             self.value(opaque(field.avro, "the table has no column for it"), None, path, level, -1)
             return None
         if wanted is not None and not holds(column, wanted):
-            why = f"the schema has {wanted}, the table has {column}"
+            why = f"the schema has {type_text(wanted)}, the table has {type_text(column)}"
             self.value(opaque(field.avro, why), None, path, level, -1)
             return None
         return self.value(field.node, column, path, level, -1)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from engine.formats.column_claims import Claims, Family
 from engine.formats.type_promotion import can_become, is_promotion
+from engine.formats.type_words import type_text, type_word
 from engine.formats.value_codec import FieldProposal, OnConflict, Placement
 
 ALIASES = b"floeberg.aliases"
@@ -53,37 +54,6 @@ def aliases_of(field: pa.Field) -> tuple[str, ...]:
 def number_of(field: pa.Field) -> int | None:
     text = (field.metadata or {}).get(NUMBER)
     return None if text is None else int(text)
-
-
-def type_name(kind: pa.DataType) -> str:
-    """What a sibling column of this type is called behind its field's name: Iceberg's words, fit for a column."""
-    if pa.types.is_decimal(kind):
-        return f"decimal_{kind.precision}_{kind.scale}"
-    if pa.types.is_timestamp(kind):
-        return "timestamp" if kind.tz is None else "timestamptz"
-    if pa.types.is_fixed_size_binary(kind):
-        return f"fixed_{kind.byte_width}"
-    for is_kind, name in _NAMES:
-        if is_kind(kind):
-            return name
-    return str(kind.id)
-
-
-_NAMES = (
-    (pa.types.is_boolean, "boolean"),
-    (pa.types.is_int32, "int"),
-    (pa.types.is_int64, "long"),
-    (pa.types.is_float32, "float"),
-    (pa.types.is_float64, "double"),
-    (pa.types.is_string, "string"),
-    (pa.types.is_binary, "binary"),
-    (pa.types.is_date, "date"),
-    (pa.types.is_time, "time"),
-    (pa.types.is_struct, "struct"),
-    (pa.types.is_map, "map"),
-    (pa.types.is_list, "list"),
-    (lambda kind: isinstance(kind, pa.UuidType), "uuid"),
-)
 
 
 class _Evolution:
@@ -187,11 +157,11 @@ class _Level:
             self._take(index, fitting[0])
             return
         first = family[-1]
-        sibling = f"{first}__{type_name(field.type)}"
+        sibling = f"{first}__{type_word(field.type)}"
         if self._is_waiting(sibling, field):
             self._take(index, sibling)
             return
-        why = f"the schema has {field.type}, the table has {self._columns[first].type}"
+        why = f"the schema has {type_text(field.type)}, the table has {type_text(self._columns[first].type)}"
         self._take(index, self._evolution.conflict(self._path_of(index), why, self._free_name(sibling)))
 
     def _is_waiting(self, sibling: str, field: pa.Field) -> bool:
