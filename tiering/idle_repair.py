@@ -13,7 +13,7 @@ from engine.table.verifier import Verifier
 from tiering.rewriter import Rewriter
 from tiering.tiered_topic import TieredTopic
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_repair import RepairBounds, RepairTurn, TopicRepair
+from tiering.topic_repair import RepairTurn, TopicRepair
 
 MOST_LOOKS = 8
 """Tables looked at in one cycle: a look reads what manifests are new, and a daemon may have a thousand tables."""
@@ -75,7 +75,7 @@ class IdleRepair:
         watch = self._watches.get(topic_id)
         if watch is None or watch.repair.topic is not topic:
             repair = TopicRepair(
-                topic, rewriter=self._rewriter, verifier=self._verifier, clock=self._clock, bounds=RepairBounds()
+                topic, rewriter=self._rewriter, verifier=self._verifier, clock=self._clock, limits=self._limits
             )
             watch = _Watch(repair=repair)
         watch.partitions = frozenset(partitions)

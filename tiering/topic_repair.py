@@ -24,22 +24,9 @@ from engine.table.verifier import Verifier
 from tiering.rewrite_task import NeedsSchemas
 from tiering.rewriter import Rewriter, VerifyTask
 from tiering.tiered_topic import TieredTopic
+from tiering.tiering_limits import TieringLimits
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairBounds:
-    """How much one turn takes on."""
-
-    max_footers: int = 64
-    """Footers read: a turn must not keep new segments waiting while it finds out about ten thousand files."""
-
-    max_files: int = 4
-    """Files decoded again side by side."""
-
-    max_bytes: int = 256 << 20
-    """Bytes of such files; a single larger one still gets its turn, alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +55,13 @@ class TopicRepair:
     """One topic's, for one thread. Its table is open."""
 
     def __init__(
-        self, topic: TieredTopic, *, rewriter: Rewriter, verifier: Verifier, clock: Clock, bounds: RepairBounds
+        self, topic: TieredTopic, *, rewriter: Rewriter, verifier: Verifier, clock: Clock, limits: TieringLimits
     ) -> None:
         self.topic = topic
         self._rewriter = rewriter
         self._verifier = verifier
         self._clock = clock
-        self._bounds = bounds
+        self._limits = limits
         self._candidates = RepairCandidates()
         self._failed: set[str] = set()
 
@@ -91,14 +78,19 @@ class TopicRepair:
 
     def turn(self, partitions: Collection[int] | None = None) -> RepairTurn:
         """Look, ask for schemas, try some files, commit. Raises Unavailable, Corrupt, CommitUnknown of the table."""
-        look = self.look(partitions, max_footers=self._bounds.max_footers)
+        look = self.look(partitions, max_footers=self._limits.repair_footers_per_cycle)
         found = RepairTurn(found=len(look.candidates), adopted=look.adopted, left=look.unread, problems=look.unreadable)
         if not look.candidates:
             return found
         problems = [*look.unreadable, *self._ask_for_schemas(look.candidates)]
         facts = self.topic.facts()
         known = knowledge_of(facts)
-        plan = plan_repair(look.candidates, known, max_files=self._bounds.max_files, max_bytes=self._bounds.max_bytes)
+        plan = plan_repair(
+            look.candidates,
+            known,
+            max_files=self._limits.repair_files_per_cycle,
+            max_bytes=self._limits.repair_bytes_per_cycle,
+        )
         done = self._try([candidate for candidate, _ in plan.chosen], facts) if plan.chosen else _Tried()
         return replace(
             found,

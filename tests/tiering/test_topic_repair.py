@@ -26,7 +26,7 @@ from tests.tiering.tiering_world import TieringWorld
 from tiering.rewriter import InProcessRewriter, Rewriter
 from tiering.tiered_topic import TieredTopic
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_repair import RepairBounds, RepairTurn, TopicRepair
+from tiering.topic_repair import RepairTurn, TopicRepair
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Lacking:
     source: KnownSchemas
     partitions: tuple[TopicIdPartition, ...]
 
-    def repair(self, *, rewriter: Rewriter | None = None, bounds: RepairBounds | None = None) -> TopicRepair:
+    def repair(self, *, rewriter: Rewriter | None = None, limits: TieringLimits | None = None) -> TopicRepair:
         """As a new process would begin it."""
         topic = TieredTopic(
             topic="orders",
@@ -53,7 +53,7 @@ class Lacking:
             rewriter=rewriter or InProcessRewriter(),
             verifier=Verifier(),
             clock=self.world.clock,
-            bounds=bounds or RepairBounds(),
+            limits=limits or TieringLimits(),
         )
 
     def table(self) -> TopicTable:
@@ -170,7 +170,7 @@ def test_source_that_is_away_is_a_problem_of_the_turn(lacking: Lacking) -> None:
 
 def test_turns_keep_to_their_bounds_and_come_to_an_end(lacking: Lacking) -> None:
     lacking.source.texts = TEXTS
-    repair = lacking.repair(bounds=RepairBounds(max_files=1, max_footers=3))
+    repair = lacking.repair(limits=TieringLimits(repair_files_per_cycle=1, repair_footers_per_cycle=3))
     turns: list[RepairTurn] = []
     while not turns or turns[-1].left:
         turns.append(repair.turn())
@@ -280,7 +280,7 @@ def test_tiering_that_commits_in_between_loses_nothing(lacking: Lacking) -> None
 
 def test_two_repairs_at_once_replace_each_file_once(lacking: Lacking) -> None:
     lacking.source.texts = TEXTS
-    other = lacking.repair(bounds=RepairBounds(max_files=2))
+    other = lacking.repair(limits=TieringLimits(repair_files_per_cycle=2))
     with armed(at(FaultPoint.REPAIRS_WRITTEN, other.turn)):
         turn = lacking.repair().turn()
     assert (turn.replaced, turn.gone, turn.gained) == (2, 2, 4)
