@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
@@ -29,11 +29,13 @@ MAX_MESSAGE_CHARACTERS = 2000
 _NOISE = re.compile(r"^WARNING: All log messages|^[IW]\d{4} |warning:")
 _OWN_FILE = "schema.proto"
 _SET_FILE = "descriptors"
+_COMPILED_FILE = "compiled"
 
 
 def compile_proto(text: str, references: Mapping[str, str]) -> str:
     """The descriptor set of a ``.proto`` text; ``references`` are the texts of its imports under their import names.
 
+    Each text may also be a FileDescriptorProto in base64: what Python's serializers register, and some registries keep.
     Google's well-known types and Confluent's own imports need not be handed in. Raises Invalid, with protoc's message,
     for a text that is no schema or an import that is missing; Unavailable when protoc does not end.
     """
@@ -43,9 +45,15 @@ def compile_proto(text: str, references: Mapping[str, str]) -> str:
     with TemporaryDirectory(prefix="floeberg-protoc-") as folder:
         root = Path(folder)
         sources = root / "sources"
+        compiled = FileDescriptorSet()
         for name, source in {**BUILT_IN_IMPORTS, **references, own_name: text}.items():
-            _write(sources, name, source)
-        _run_protoc(sources, own_name, root / _SET_FILE)
+            file = _compiled(name, source)
+            if file is None:
+                _write(sources, name, source)
+            else:
+                compiled.file.append(file)
+        (root / _COMPILED_FILE).write_bytes(compiled.SerializeToString())
+        _run_protoc(sources, own_name, root / _SET_FILE, root / _COMPILED_FILE)
         return read_descriptor_set((root / _SET_FILE).read_bytes())
 
 
@@ -76,6 +84,19 @@ def load_file(text: str) -> FileDescriptor:
         raise Invalid(f"a Protobuf descriptor set can't be used: {error}") from error
 
 
+def _compiled(name: str, source: str) -> FileDescriptorProto | None:
+    """The file under its import name, where its text is a descriptor; no ``.proto`` text is base64."""
+    try:
+        content = base64.b64decode(source, validate=True)
+        file = FileDescriptorProto.FromString(content)
+    except (DecodeError, binascii.Error, ValueError):
+        return None
+    if not content:
+        return None
+    file.name = name
+    return file
+
+
 def _write(folder: Path, name: str, text: str) -> None:
     """Put a file where protoc finds it under its import name. Raises Invalid for a name that leaves the folder."""
     path = PurePosixPath(name)
@@ -88,10 +109,12 @@ def _write(folder: Path, name: str, text: str) -> None:
         raise Invalid(f"the Protobuf import {name!r} can't be written as a file: {error}") from error
 
 
-def _run_protoc(sources: Path, own_name: str, target: Path) -> None:
+def _run_protoc(sources: Path, own_name: str, target: Path, compiled: Path) -> None:
     """Raises Invalid with what protoc says, Unavailable when it does not end or is not there."""
     command = [sys.executable, "-m", "grpc_tools.protoc", "--proto_path=."]
     command += [f"--proto_path={folder}" for folder in _google_imports()]
+    if compiled.stat().st_size:
+        command.append(f"--descriptor_set_in={compiled}")
     command += ["--include_imports", f"--descriptor_set_out={target}", own_name]
     try:
         done = subprocess.run(

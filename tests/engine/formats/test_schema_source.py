@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from engine.errors import Invalid, Unavailable
 from engine.formats.avro_mapping import arrow_type, map_schema
@@ -115,8 +117,6 @@ class TestSchemaFolder(SchemaSourceConformance):
         assert [file.name for file in load_file(source.get(1, "protobuf")).dependencies] == ["shop/basket.proto"]
 
     def test_descriptor_set_is_read_as_it_is(self) -> None:
-        import base64
-
         content = base64.b64decode(compile_proto(PROTO, {}))
         (self.folder / "3.desc").write_bytes(content)
         assert load_file(SchemaFolder(self.folder).get(3, "protobuf")).package == "shop"
@@ -225,6 +225,27 @@ class TestSchemaRegistry(SchemaSourceConformance):
         }
         file = load_file(self.open().get(8, "protobuf"))
         assert file.message_types_by_name["Order"].fields[0].message_type.fields[0].message_type.name == "Money"
+
+    def test_protobuf_schemas_that_were_registered_as_descriptors_are_read_beside_texts(self) -> None:
+        texts = {
+            "money.proto": 'syntax = "proto3"; package shop; message Money { int64 units = 1; }',
+            "own": 'syntax = "proto3"; package shop; import "money.proto"; import "google/protobuf/any.proto";'
+            "message Order { Money sum = 1; google.protobuf.Any more = 2; }",
+        }
+        whole = compile_proto(texts["own"], {"money.proto": texts["money.proto"]})
+        files = {file.name: file for file in FileDescriptorSet.FromString(base64.b64decode(whole)).file}
+        files["own"] = files.pop("schema.proto")
+        files["money.proto"].name = "elsewhere/money.proto"
+        registered = {name: base64.b64encode(files[name].SerializeToString()).decode() for name in texts}
+        for schema_id, (own, money) in enumerate([(registered, registered), (texts, registered), (registered, texts)]):
+            self.server.versions[("money", schema_id)] = {"schema": money["money.proto"], "schemaType": "PROTOBUF"}
+            self.server.schemas[schema_id] = {
+                "schema": own["own"],
+                "schemaType": "PROTOBUF",
+                "references": [{"name": "money.proto", "subject": "money", "version": schema_id}],
+            }
+            file = load_file(self.open().get(schema_id, "protobuf"))
+            assert file.message_types_by_name["Order"].fields[0].message_type.full_name == "shop.Money"
 
     def test_json_references_become_one_document(self) -> None:
         self.server.versions[("name", 1)] = {"schema": '{"type": "string"}', "schemaType": "JSON"}
