@@ -10,6 +10,7 @@ from importlib import import_module
 KERNEL_MODULES = (
     "engine.digest_runs",
     "engine.formats.avro",
+    "engine.formats.csv_line",
     "engine.formats.json_codec",
     "engine.formats.debezium",
     "engine.formats.text",
