@@ -58,18 +58,21 @@ class BrokerOnDisk:
         partition: TopicIdPartition,
         values: Sequence[bytes | None] | ByteSpans,
         *,
+        keys: Sequence[bytes | None] | None = None,
         compression: Compression = Compression.NONE,
         headers: Headers | None = None,
     ) -> None:
-        """Append one record a value; its key is its offset as text."""
+        """Append one record a value; its key is its offset as text where no ``keys`` are given."""
         spans = values if isinstance(values, ByteSpans) else ByteSpans.from_list(list(values))
         base, count = self._end[partition], len(spans)
+        if keys is None:
+            keys = [str(offset).encode() for offset in range(base, base + count)]
         records = Records(
             offset=np.arange(base, base + count),
             timestamp_ms=FIRST_TIMESTAMP_MS + np.arange(base, base + count),
             timestamp_type=np.zeros(count, np.int8),
             leader_epoch=np.zeros(count, np.int32),
-            key=ByteSpans.from_list([str(offset).encode() for offset in range(base, base + count)]),
+            key=ByteSpans.from_list(keys),
             value=spans,
             headers=headers,
         )
@@ -83,8 +86,14 @@ class BrokerOnDisk:
         """Close the active segment."""
         self._open_segment(partition)
 
-    def append_segment(self, partition: TopicIdPartition, values: Sequence[bytes | None]) -> None:
-        self.append(partition, values)
+    def append_segment(
+        self,
+        partition: TopicIdPartition,
+        values: Sequence[bytes | None],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+    ) -> None:
+        self.append(partition, values, keys=keys)
         self.roll(partition)
 
     def delete_oldest_segment(self, partition: TopicIdPartition) -> None:
