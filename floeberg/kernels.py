@@ -13,6 +13,7 @@ KERNEL_MODULES = (
     "engine.formats.csv_line",
     "engine.formats.json_codec",
     "engine.formats.debezium",
+    "engine.formats.protobuf",
     "engine.formats.text",
     "engine.kafka_log.batch_writer",
     "engine.kafka_log.segment_reader",

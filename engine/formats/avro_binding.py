@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -84,7 +86,7 @@ class Binding:
         slot[op.S_ENTRY_COUNT] = len(entries)
         return entries
 
-    def _bind_enum(self, slot: NDArray[np.int64], array: pa.Array, symbols: tuple[str, ...], path: str) -> None:
+    def _bind_enum(self, slot: NDArray[np.int64], array: pa.Array, symbols: Any, path: str) -> None:
         """Each text's index among the symbols, looked up once an entry of the dictionary where there is one."""
         if pa.types.is_dictionary(array.type):
             array = self._bind_indices(slot, array, path)

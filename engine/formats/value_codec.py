@@ -26,6 +26,7 @@ _MODULE_OF_FORMAT = {
     "avro": "engine.formats.avro",
     "csv": "engine.formats.csv_line",
     "json": "engine.formats.json_codec",
+    "protobuf": "engine.formats.protobuf",
 }
 _MODULE_OF_ENVELOPE = {"debezium": "engine.formats.debezium"}
 
