@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from engine.formats.json_inference import INFER_RECORDS
 from engine.formats.value_codec import OnConflict
 from engine.table.columns import TableLayout
 from floeberg.jdk import java_command
@@ -39,6 +40,8 @@ def _codec_options(topic: TopicSettings) -> dict[str, str]:
         options["on_conflict"] = topic.on_conflict
     if topic.unwrap is not None:
         options["unwrap"] = topic.unwrap
+    if topic.infer_records is not None:
+        options[INFER_RECORDS] = str(topic.infer_records)
     return options
 
 

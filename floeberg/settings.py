@@ -30,7 +30,7 @@ VALUE_FORMATS = ("avro", "protobuf", "json", "csv", "string", "raw")
 FORMATS_WITH_SCHEMAS = ("avro", "protobuf", "json")
 FORMATS_THAT_NEED_SCHEMAS = ("avro", "protobuf")
 
-LATER_FORMATS = ("protobuf", "json", "csv")
+LATER_FORMATS: tuple[str, ...] = ("csv",)
 LATER_KEY_FORMATS = ("avro", "protobuf", "json", "csv")
 LATER_UNWRAPS = ("debezium",)
 """What has its name already, and no module yet."""
@@ -155,7 +155,8 @@ class TopicSettings(Section):
     """How the topics whose name matches ``name`` (a glob) are kept; the first match wins.
 
     ``schemas``: a folder, a schema's file or a registry. ``on_conflict``: what becomes of a field whose type its column
-    can't take. ``unwrap``: the envelope whose content the columns show.
+    can't take. ``unwrap``: the envelope whose content the columns show. ``infer_records``: JSON without a schema has
+    the columns it keeps once the table holds so many offsets.
     """
 
     name: Annotated[str, Field(min_length=1)] = "*"
@@ -164,6 +165,7 @@ class TopicSettings(Section):
     schemas: SchemasSetting | None = None
     on_conflict: Literal["sibling", "raw"] = "sibling"
     unwrap: Literal["debezium"] | None = None
+    infer_records: NonNegativeInt | None = None
     column_prefix: Annotated[str, Field(min_length=1)] = "kafka_"
     freshness_ms: PositiveInt | None = None
     partition_by: None = None
@@ -199,6 +201,8 @@ class TopicSettings(Section):
                     raise ValueError(f'{setting} = "{name}" needs schemas: a folder or a registry\'s http(s) URL')
         elif not set(formats) & set(FORMATS_WITH_SCHEMAS):
             raise ValueError(f'schemas makes sense with values or keys that have some, not with "{self.value}"')
+        if self.infer_records is not None and (self.value != "json" or self.schemas):
+            raise ValueError('infer_records makes sense with value = "json" and no schemas')
         if self.unwrap is not None and self.value not in FORMATS_WITH_SCHEMAS:
             raise ValueError(f'unwrap makes sense with {_either(FORMATS_WITH_SCHEMAS)}, not with "{self.value}"')
         return self

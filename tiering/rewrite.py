@@ -50,8 +50,11 @@ class _Rewrite:
         for records in blocks:
             value, key = self._codecs.decode(records)
             missing_keys = frozenset() if key is None else key.missing_schema_ids
-            if value.missing_schema_ids or missing_keys:
-                return NeedsSchemas(schema_ids=value.missing_schema_ids, key_schema_ids=missing_keys)
+            proposed = frozenset(() if value.proposed_schema is None else (value.proposed_schema,))
+            if value.missing_schema_ids or missing_keys or proposed:
+                return NeedsSchemas(
+                    schema_ids=value.missing_schema_ids, key_schema_ids=missing_keys, proposed_schemas=proposed
+                )
             value_bytes += records.value.size_bytes
             self._file.add(records, value, key)
         if not task.closed:

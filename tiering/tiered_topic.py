@@ -20,11 +20,12 @@ from engine.table.schema_proposals import on_conflict_of
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TableFacts, TopicTable
 from tiering.rewrite_task import NeedsSchemas
+from tiering.schema_inference import SchemaInference
 from tiering.schema_resolver import SchemaResolver
 from tiering.tiering_limits import TieringLimits
 from tiering.topic_rule import TopicRule
 
-_FORMATS_WITH_SCHEMAS = frozenset({"avro"})
+_FORMATS_WITH_SCHEMAS = frozenset({"avro", "protobuf"})
 
 
 def _fields_without_schema(codec: CodecSpec) -> tuple[pa.Field, ...]:
@@ -54,6 +55,7 @@ class TieredTopic:
             )
             for role, schema_format in ((Role.VALUE, rule.value_format), (Role.KEY, rule.layout.key))
         )
+        self._inference = SchemaInference(rule)
         self._opened_at_ms: int | None = None
         self._ask_newest_at_ms: int | None = 0 if rule.use_latest else None
 
@@ -143,7 +145,8 @@ class TieredTopic:
         key_codec = facts.key_codec
         if key_codec is not None:
             key_codec = replace(key_codec, unresolved=self._key_resolver.given_up())
-        codec = replace(facts.codec, unresolved=self._resolver.given_up())
+        options = {**facts.codec.options, **self._inference.options(self.table)}
+        codec = replace(facts.codec, unresolved=self._resolver.given_up(), options=options)
         return replace(facts, codec=codec, key_codec=key_codec)
 
     def resolve(self, needed: NeedsSchemas) -> Unavailable | None:
@@ -152,6 +155,8 @@ class TieredTopic:
         Raises Unavailable, Corrupt, CommitUnknown of the table.
         """
         assert self.table is not None, "schemas are asked for by records, which need a table"
+        if needed.proposed_schemas:
+            self.table = self._inference.add(self._writer, self.table, needed.proposed_schemas)
         of_values = self._resolve(self._resolver, needed.schema_ids, self._add_schemas)
         of_keys = self._resolve(self._key_resolver, needed.key_schema_ids, self._writer.add_key_schemas)
         return of_values or of_keys

@@ -18,10 +18,10 @@ _LEAST_TEN, _GREATEST_TEN = -292, 324
 def _power_of_five(power: int) -> int:
     """The first 128 bits of 5**power: cut off for positive powers, rounded up for negative ones."""
     if power >= 0:
-        five = 5**power
+        five: int = 5**power
         shift = five.bit_length() - 128
         return five >> shift if shift > 0 else five << -shift
-    five = 5**-power
+    five = int(5**-power)
     bits = five.bit_length() + 127
     return (1 << bits) // five + 1
 
@@ -29,10 +29,10 @@ def _power_of_five(power: int) -> int:
 def _power_of_ten(power: int) -> int:
     """The first 128 bits of 10**power, rounded up."""
     if power >= 0:
-        ten = 10**power
+        ten: int = 10**power
         shift = ten.bit_length() - 128
         return -(-ten >> shift) if shift > 0 else ten << -shift
-    ten = 10**-power
+    ten = int(10**-power)
     bits = ten.bit_length() + 127
     return -(-(1 << bits) // ten)
 

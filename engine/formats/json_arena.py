@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +27,7 @@ class JsonArena(Arena):
         objects, members = len(program.objects), program.member_count
         self._report = np.zeros(op.REPORT_WIDTH, np.int64)
         self._trace = np.empty(op.MAX_TRACE, np.int32)
-        self._tables = {
+        self._tables: dict[int, NDArray[Any]] = {
             op.C_OBJECTS: program.object_table,
             op.C_MEMBERS: program.member_table,
             op.C_POOL: program.pool,

@@ -6,8 +6,7 @@ that it agrees with, which makes a new form for both; where it agrees with none,
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.formats.json_form import STANDARD, Form, words_of
 from engine.formats.json_program import JsonProgram
+from engine.formats.member_order import ordered
 
 MAX_FORMS = 64
 """Distinct forms of one schema in one file; the records beyond keep their bytes."""
@@ -130,23 +130,3 @@ class FormBook:
             nulls = (index for index in range(count) if evidence.null_is_written.get((number, index), default))
             written[number] = frozenset(nulls)
         return Form(traits=evidence.yes, orders=orders, written=written)
-
-
-def ordered(count: int, before: Iterable[tuple[int, int]]) -> tuple[int, ...] | None:
-    """The members in an order that has each pair in its order, else the schema's; None where there is none."""
-    waits_for = [0] * count
-    behind: list[list[int]] = [[] for _ in range(count)]
-    for first, second in before:
-        behind[first].append(second)
-        waits_for[second] += 1
-    ready = [index for index in range(count) if waits_for[index] == 0]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        index = heapq.heappop(ready)
-        order.append(index)
-        for follower in behind[index]:
-            waits_for[follower] -= 1
-            if waits_for[follower] == 0:
-                heapq.heappush(ready, follower)
-    return tuple(order) if len(order) == count else None

@@ -7,7 +7,7 @@ inferred from these. A member's type is that of most of its values; the others a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from engine.formats.json_fields import propose_fields
-from engine.formats.json_form_book import ordered
 from engine.formats.json_schema import parse_schema
+from engine.formats.member_order import ordered
 from engine.formats.value_codec import CodecSpec, OnConflict, ValueCodec, Verdict
 from engine.records import ByteSpans
 
@@ -272,3 +272,32 @@ def _type_of(schema: dict[str, Any]) -> str:
 
 def _mostly_numbers(seen: _Seen) -> bool:
     return seen.kinds.get("number", 0) > seen.kinds.get("integer", 0)
+
+
+def merged_schema(known_text: str | None, proposed: Iterable[str]) -> str | None:
+    """What several workers propose at once, as one schema over the known one; None where it is the known one."""
+    known = None if known_text is None else json.loads(known_text)
+    made = known
+    for text in sorted(proposed):
+        made = json.loads(text) if made is None else _merged(made, json.loads(text), known)
+    text = json.dumps(made)
+    return None if known_text is not None and parse_schema(text) == parse_schema(known_text) else text
+
+
+def _merged(made: dict[str, Any], other: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
+    kind, new = _type_of(made), _type_of(other)
+    if kind != new:
+        is_free = kind == "null" or (known is not None and kind == _type_of(known))
+        is_wider = known is None and (kind, new) == ("integer", "number")
+        return other if new != "null" and (is_free or is_wider) else made
+    merged = dict(made)
+    for part in ("items", "additionalProperties"):
+        if part in made and part in other:
+            merged[part] = _merged(made[part], other[part], None if known is None else known.get(part))
+    if "properties" in made and "properties" in other:
+        before = {} if known is None else known.get("properties", {})
+        merged["properties"] = dict(made["properties"])
+        for name, member in other["properties"].items():
+            here = made["properties"].get(name)
+            merged["properties"][name] = member if here is None else _merged(here, member, before.get(name))
+    return merged

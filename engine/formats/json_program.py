@@ -167,8 +167,9 @@ class _Compiler:
             return None
         return self._list(node, column, path, text_path, level)
 
-    def _opaque(self, path: str, level: int, why: str) -> None:
+    def _opaque(self, path: str, level: int, why: str) -> Layout | None:
         self.whys[self.add(arena_op.OPAQUE, path, level)] = why
+        return None
 
     def _leaf(self, node: Scalar, column: pa.DataType, path: str, level: int) -> Layout | None:
         wider = node is Scalar.LONG and column == pa.float64()

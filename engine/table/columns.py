@@ -26,6 +26,9 @@ HEADERS_TYPE = pa.list_(
 )
 
 
+REST_COLUMN = "kafka_rest"
+"""A codec fills it, like the value's columns: with the text of values that have parts without a column."""
+
 _KEYS_WITH_SCHEMAS = frozenset({"avro", "protobuf", "json"})
 _TYPED_KEYS = _KEYS_WITH_SCHEMAS | {"csv"}
 _PLAIN_KEYS = frozenset({"string", "raw"})
@@ -143,7 +146,7 @@ class TableLayout:
 
     def is_metadata(self, name: str) -> bool:
         """Whether a column is, or would be taken for, one of Kafka's own; engines compare names without case."""
-        return name.casefold().startswith(self.prefix.casefold())
+        return name.casefold().startswith(self.prefix.casefold()) and name != REST_COLUMN
 
     def to_json(self) -> str:
         return json.dumps({"prefix": self.prefix, "key": self.key}, sort_keys=True)

@@ -87,6 +87,7 @@ def test_dotted_names_mean_the_same_quoted_or_not(tmp_path: Path) -> None:
             LEAST + '[[topics]]\nschemas = "x"\n',
             'schemas makes sense with values or keys that have some, not with "raw"',
         ),
+        (LEAST + '[[topics]]\nvalue = "avro"\nschemas = "x"\ninfer_records = 5\n', 'with value = "json"'),
         (LEAST + '[[topics]]\nunwrap = "debezium"\n', "unwrap"),
         (LEAST + AVRO + '{url = "ftp://h"}\n', "schemas, registry: url begins with http"),
         (LEAST + AVRO + '{url = "http://h", pasword = "x"}\n', "schemas, registry, pasword: is no setting"),
