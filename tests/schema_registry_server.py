@@ -59,7 +59,7 @@ class SchemaRegistryServer:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._port = 0
+        self._port = self._management_port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -79,11 +79,14 @@ class SchemaRegistryServer:
         java = java_of_the_registry()
         assert java is not None, f"the registry needs Java {OLDEST_JAVA}"
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._port = self._port or free_ports(1)[0]
+        if not self._port:
+            self._port, self._management_port = free_ports(2)
         options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--enable-native-access=ALL-UNNAMED"]
         settings = {
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": str(self._port),
+            "quarkus.management.host": "127.0.0.1",
+            "quarkus.management.port": str(self._management_port),
             "apicurio.datasource.url": f"jdbc:h2:file:{self._directory.absolute()}/registry",
         }
         options += [f"-D{name}={value}" for name, value in settings.items()]
