@@ -211,14 +211,28 @@ class _Level:
         types = {field.name: field.type for field in self._existing}
         for index, field in enumerate(self._wanted):
             path, column = self._path_of(index), self._column_of[index]
-            if column != field.name:
-                evolution.placement[path] = column
             if column:
                 before = types.get(column)
-                before = without_fields(field.type) if before is None else before
-                types[column] = evolution.merged(before, field.type, path, joined(self._parent, column))
+                start = without_fields(field.type) if before is None else before
+                kind = evolution.merged(start, field.type, path, joined(self._parent, column))
+                if _is_hollow(kind):
+                    evolution.unmapped.append(f"{path}: no field of it has a column")
+                    column = _NO_COLUMN
+                else:
+                    types[column] = kind
+            if column != field.name:
+                evolution.placement[path] = column
         kept = tuple(field.with_type(types.pop(field.name)) for field in self._existing)
         return kept + tuple(pa.field(name, kind) for name, kind in types.items())
+
+
+def _is_hollow(kind: pa.DataType) -> bool:
+    """Whether no value has anything in such a column: Parquet has no struct without fields."""
+    if pa.types.is_list(kind):
+        return _is_hollow(kind.value_type)
+    if pa.types.is_map(kind):
+        return _is_hollow(kind.item_type)
+    return bool(pa.types.is_struct(kind) and kind.num_fields == 0)
 
 
 def joined(path: str, name: str) -> str:

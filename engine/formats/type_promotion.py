@@ -100,7 +100,8 @@ def _promoted_leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _as_double(narrow: NDArray[np.float32]) -> NDArray[np.float64]:
     """The processor's conversion makes every NaN a quiet one: those are converted by their bits."""
-    wide = narrow.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        wide = narrow.astype(np.float64)
     is_nan = np.isnan(narrow)
     if bool(is_nan.any()):
         bits = narrow.view(np.uint32)[is_nan].astype(np.uint64)
