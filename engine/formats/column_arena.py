@@ -30,6 +30,11 @@ MAX_ENTRIES = 2**31 - 2  # Arrow's 32-bit offsets
 # Every refused record costs another run over the block; after these, any record that finds no room is refused at once.
 MAX_REFUSED = 8
 
+SAMPLED_SHARE = 64
+SAMPLE_ROOM = 1.25
+"""One row in so many of an arena's first block is run beforehand, to see what its lists and strings take, and how much
+more than that is set aside: a block that finds no room is run again from its first row."""
+
 Words = NDArray[np.int64]
 
 
@@ -59,8 +64,11 @@ class ColumnArena(ABC):
         if not self._buffer.size:
             capacity[1:] = row_count
             data_size[self._program.has_data] = 4096 + 2 * total_bytes // max(1, int(self._program.has_data.sum()))
-        self._lay_out(capacity, data_size)
         limit = UNFOLDED_BASE_BYTES + UNFOLDED_TIMES * total_bytes
+        is_first = not self._buffer.size
+        self._lay_out(capacity, data_size)
+        if is_first:
+            self._sample(values, state, limit)
         state = state.copy()
         attempt = 0
         refused: list[int] = []
@@ -73,15 +81,28 @@ class ColumnArena(ABC):
         self._good = (state == FRAMED) & ((issues == 0) | ((issues & 0xFF) >= op.FIRST_KEPT))
         return issues
 
+    def _sample(self, values: ByteSpans, state: NDArray[np.uint8], limit: int) -> None:
+        """Lay out for a whole block by what its first rows take, where that is more than was guessed."""
+        count = len(values) // SAMPLED_SHARE
+        first = values.select(slice(count))
+        if not count or self._run(first, state[:count], np.empty(count, np.int64), True) < count:
+            return
+        self._lay_out_within(limit, *self._extrapolate(count, SAMPLE_ROOM * len(values) / count, 0))
+
     def _make_room(self, stop: int, row_count: int, length: int, attempt: int, limit: int) -> bool:
         """Lay out anew for a block that stopped at a row: for all of it, or for that row only; False: for neither."""
         for times in (2.0**attempt * row_count / (stop + 1), 1.0):
-            capacity, data_size = self._extrapolate(stop, times, length)
-            longest = max(int(capacity.max(initial=0)), int(data_size.max(initial=0)))
-            if longest < MAX_ENTRIES and self._size_of(capacity, data_size) <= limit:
-                self._lay_out(capacity, data_size)
+            if self._lay_out_within(limit, *self._extrapolate(stop, times, length)):
                 return True
         return False
+
+    def _lay_out_within(self, limit: int, capacity: Words, data_size: Words) -> bool:
+        """Lay out anew unless that takes more than ``limit`` bytes, or more entries than offsets can count."""
+        longest = max(int(capacity.max(initial=0)), int(data_size.max(initial=0)))
+        if longest >= MAX_ENTRIES or self._size_of(capacity, data_size) > limit:
+            return False
+        self._lay_out(capacity, data_size)
+        return True
 
     @abstractmethod
     def _run(self, values: ByteSpans, state: NDArray[np.uint8], issues: Words, may_grow: bool) -> int:

@@ -118,6 +118,24 @@ def test_room_is_reckoned_from_what_was_written_and_not_from_what_lay_in_memory(
     assert decoded.columns.field("b").to_pylist() == [["y" * 6000]]
 
 
+def test_first_block_of_long_lists_is_run_once_after_a_glance_at_its_first_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, runs = Arena._run, []
+
+    def counted(
+        arena: Arena, values: ByteSpans, state: NDArray[np.uint8], issues: NDArray[np.int64], may_grow: bool
+    ) -> int:
+        runs.append(len(values))
+        return run(arena, values, state, issues, may_grow)
+
+    monkeypatch.setattr(Arena, "_run", counted)
+    codec = open_codec(CodecSpec(name="avro", schemas={2: json.dumps(SECOND)}), fields_for(SECOND))
+    values = [framed(SECOND, {"a": row, "b": ["x" * 9] * 40, "n": {"x": 1}}, 2) for row in range(1000)]
+    assert codec.decode(ByteSpans.from_list(values)).count_of(Verdict.EXACT) == 1000
+    assert runs == [15, 1000]
+
+
 def two_schemas() -> tuple[CodecSpec, list[bytes | None]]:
     spec = CodecSpec(name="avro", schemas={1: json.dumps(FIRST), 2: json.dumps(SECOND)})
     values: list[bytes | None] = []
