@@ -23,8 +23,9 @@ def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, 
         TopicRule(
             pattern=topic.name,
             value_format=topic.value,
-            layout=TableLayout(prefix=topic.column_prefix, key="raw" if topic.key == "raw" else "string"),
+            layout=TableLayout(prefix=topic.column_prefix, key=topic.key),
             codec_options=_codec_options(topic),
+            key_options=_key_options(topic),
             schema_source=sources.of(topic),
             use_latest=topic.registry is not None and topic.registry.use_latest,
             freshness_ms=topic.freshness_ms,
@@ -35,14 +36,25 @@ def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, 
 
 def _codec_options(topic: TopicSettings) -> dict[str, str]:
     """What is not as by default; it is stored with the table, so nothing secret may be among it."""
-    options: dict[str, str] = {}
-    if OnConflict(topic.on_conflict) is not OnConflict.SIBLING:
-        options["on_conflict"] = topic.on_conflict
+    options = _conflict_option(topic)
     if topic.unwrap is not None:
         options["unwrap"] = topic.unwrap
+    if topic.csv is not None:
+        options.update(topic.csv.options)
     if topic.infer_records is not None:
         options[INFER_RECORDS] = str(topic.infer_records)
     return options
+
+
+def _key_options(topic: TopicSettings) -> dict[str, str]:
+    """As ``_codec_options``, for the codec of typed keys."""
+    return {**_conflict_option(topic), **({} if topic.key_csv is None else topic.key_csv.options)}
+
+
+def _conflict_option(topic: TopicSettings) -> dict[str, str]:
+    if OnConflict(topic.on_conflict) is OnConflict.SIBLING:
+        return {}
+    return {"on_conflict": topic.on_conflict}
 
 
 def tiering_limits(settings: Settings) -> TieringLimits:

@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from floeberg.csv_settings import CsvSettings
 from floeberg.registry_settings import URL_SCHEMES, RegistrySettings
 from floeberg.settings_section import PathList, Section, TextList
 
@@ -30,16 +31,7 @@ VALUE_FORMATS = ("avro", "protobuf", "json", "csv", "string", "raw")
 FORMATS_WITH_SCHEMAS = ("avro", "protobuf", "json")
 FORMATS_THAT_NEED_SCHEMAS = ("avro", "protobuf")
 
-LATER_FORMATS: tuple[str, ...] = ("csv",)
-LATER_KEY_FORMATS = ("avro", "protobuf", "json", "csv")
-LATER_UNWRAPS = ("debezium",)
-"""What has its name already, and no module yet."""
-
-_NAMES = {
-    "value": (VALUE_FORMATS, LATER_FORMATS),
-    "key": (VALUE_FORMATS, LATER_KEY_FORMATS),
-    "unwrap": (("debezium",), LATER_UNWRAPS),
-}
+_NAMES = {"value": VALUE_FORMATS, "key": VALUE_FORMATS, "unwrap": ("debezium",)}
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -155,8 +147,9 @@ class TopicSettings(Section):
     """How the topics whose name matches ``name`` (a glob) are kept; the first match wins.
 
     ``schemas``: a folder, a schema's file or a registry. ``on_conflict``: what becomes of a field whose type its column
-    can't take. ``unwrap``: the envelope whose content the columns show. ``infer_records``: JSON without a schema has
-    the columns it keeps once the table holds so many offsets.
+    can't take. ``unwrap``: the envelope whose content the columns show. ``csv`` and ``key_csv``: how CSV lines, or CSV
+    keys, are written. ``infer_records``: JSON without a schema has the columns it keeps once the table holds so many
+    offsets.
     """
 
     name: Annotated[str, Field(min_length=1)] = "*"
@@ -165,6 +158,8 @@ class TopicSettings(Section):
     schemas: SchemasSetting | None = None
     on_conflict: Literal["sibling", "raw"] = "sibling"
     unwrap: Literal["debezium"] | None = None
+    csv: CsvSettings | None = None
+    key_csv: CsvSettings | None = None
     infer_records: NonNegativeInt | None = None
     column_prefix: Annotated[str, Field(min_length=1)] = "kafka_"
     freshness_ms: PositiveInt | None = None
@@ -184,12 +179,9 @@ class TopicSettings(Section):
     @field_validator("value", "key", "unwrap", mode="before")
     @classmethod
     def _check_name(cls, value: object, info: ValidationInfo) -> object:
-        names, later = _NAMES[str(info.field_name)]
-        if value in later:
-            told = "leave it out" if info.field_name == "unwrap" else '"raw" keeps every byte'
-            raise ValueError(f'"{value}" is not supported in this version: {told}')
+        names = _NAMES[str(info.field_name)]
         if value is not None and value not in names:
-            raise ValueError(f"it is {_either(tuple(name for name in names if name not in later))}, not {value!r}")
+            raise ValueError(f"it is {_either(names)}, not {value!r}")
         return value
 
     @model_validator(mode="after")
@@ -203,6 +195,9 @@ class TopicSettings(Section):
             raise ValueError(f'schemas makes sense with values or keys that have some, not with "{self.value}"')
         if self.infer_records is not None and (self.value != "json" or self.schemas):
             raise ValueError('infer_records makes sense with value = "json" and no schemas')
+        for setting, name, dialect in (("csv", "value", self.csv), ("key_csv", "key", self.key_csv)):
+            if (getattr(self, name) == "csv") != (dialect is not None):
+                raise ValueError(f'{name} = "csv" and {setting} = {{columns = ["name:type", …]}} belong together')
         if self.unwrap is not None and self.value not in FORMATS_WITH_SCHEMAS:
             raise ValueError(f'unwrap makes sense with {_either(FORMATS_WITH_SCHEMAS)}, not with "{self.value}"')
         return self

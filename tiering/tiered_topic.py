@@ -134,7 +134,7 @@ class TieredTopic:
         if self.rule.layout.has_typed_key:
             keys = self._key_resolver.newest()
         self._add(self._resolver, values, self._add_schemas)
-        self._add(self._key_resolver, keys, self._writer.add_key_schemas)
+        self._add(self._key_resolver, keys, self._add_key_schemas)
         if values:
             self._ask_newest_at_ms = None
 
@@ -158,11 +158,21 @@ class TieredTopic:
         if needed.proposed_schemas:
             self.table = self._inference.add(self._writer, self.table, needed.proposed_schemas)
         of_values = self._resolve(self._resolver, needed.schema_ids, self._add_schemas)
-        of_keys = self._resolve(self._key_resolver, needed.key_schema_ids, self._writer.add_key_schemas)
+        of_keys = self._resolve(self._key_resolver, needed.key_schema_ids, self._add_key_schemas)
         return of_values or of_keys
+
+    def obtainable(self, needed: NeedsSchemas) -> tuple[NeedsSchemas, Unavailable | None]:
+        """Which of these ids the source has, the table as it is; and the error to wait out when the source is away."""
+        values = self._resolver.resolve(needed.schema_ids)
+        keys = self._key_resolver.resolve(needed.key_schema_ids)
+        had = NeedsSchemas(schema_ids=frozenset(values.schemas), key_schema_ids=frozenset(keys.schemas))
+        return had, next(iter([*values.waiting.values(), *keys.waiting.values()]), None)
 
     def _add_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
         return self._writer.add_schemas(table, schemas, on_conflict=on_conflict_of(self.rule.codec_options))
+
+    def _add_key_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
+        return self._writer.add_key_schemas(table, schemas, on_conflict=on_conflict_of(self.rule.key_options))
 
     def _resolve(
         self,

@@ -57,10 +57,12 @@ def stage_schemas(
     return _stage(table, view, properties, fields, view.key_fields)
 
 
-def stage_key_schemas(table: Table, view: TopicTable, schemas: Mapping[int, str]) -> tuple[Transaction, None] | None:
+def stage_key_schemas(
+    table: Table, view: TopicTable, schemas: Mapping[int, str], on_conflict: OnConflict | None = None
+) -> tuple[Transaction, None] | None:
     """``stage_schemas`` for the schemas of typed keys."""
     assert view.key_codec is not None, "schemas of keys are named by typed keys"
-    fields, properties = _propose(view, view.key_codec, view.key_fields, schemas, KEY_PROPERTIES)
+    fields, properties = _propose(view, view.key_codec, view.key_fields, schemas, KEY_PROPERTIES, on_conflict)
     return _stage(table, view, properties, view.value_fields, fields)
 
 

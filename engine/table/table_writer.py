@@ -146,10 +146,12 @@ class TableWriter:
         reach(FaultPoint.SCHEMAS_COMMITTED)
         return added
 
-    def add_key_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
+    def add_key_schemas(
+        self, table: TopicTable, schemas: Mapping[int, str], *, on_conflict: OnConflict | None = None
+    ) -> TopicTable:
         """``add_schemas`` for the schemas of typed keys, whose fields are the key's."""
         with self._lock:
-            added = self._change(table, lambda found, view: stage_key_schemas(found, view, schemas))
+            added = self._change(table, lambda found, view: stage_key_schemas(found, view, schemas, on_conflict))
         reach(FaultPoint.SCHEMAS_COMMITTED)
         return added
 

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.clock import SystemClock
 from engine.errors import Invalid
+from engine.formats.csv_dialect import CsvDialect, CsvQuote, csv_columns
+from floeberg.room_settings import topic_rules
+from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.settings_file import find_settings_file, load_settings
 
@@ -68,6 +72,25 @@ def test_dotted_names_mean_the_same_quoted_or_not(tmp_path: Path) -> None:
     assert plain.spark.properties == quoted.spark.properties == {"spark.driver.memory": "1g"}
 
 
+def test_csv_lines_are_declared_with_the_topic(tmp_path: Path) -> None:
+    text = """
+        [[topics]]
+        value = "csv"
+        csv = {columns = ["id:long", "price:decimal(10,2)"], delimiter = "\\t", time_separator = " ", quote = "none"}
+        key = "csv"
+        key_csv = {columns = ["id:long"]}
+        """
+    (rule,) = topic_rules(load(tmp_path, LEAST + text), SchemaSources(tmp_path, SystemClock()))
+    assert CsvDialect.of(rule.codec_options) == CsvDialect(
+        columns=csv_columns('["id:long", "price:decimal(10,2)"]'),
+        delimiter="\t",
+        time_separator=" ",
+        quote=CsvQuote.NONE,
+    )
+    assert rule.layout.key == "csv"
+    assert CsvDialect.of(rule.key_options) == CsvDialect(columns=csv_columns('["id:long"]'))
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -80,7 +103,11 @@ def test_dotted_names_mean_the_same_quoted_or_not(tmp_path: Path) -> None:
         (LEAST + "[tiering]\nmax_tasks_per_cycle = 0\n", r"max_tasks_per_cycle .*greater than 0, not 0"),
         (LEAST + '[[topics]]\nname = "a"\nvalue = "avro"\n', r"\[\[topics\]\] number 1: .*needs schemas"),
         (LEAST + '[[topics]]\n[[topics]]\nvalue = "xml"\n', r"number 2, value: it is .*\"raw\", not 'xml'"),
-        (LEAST + '[[topics]]\nvalue = "protobuf"\n', "not supported in this version"),
+        (LEAST + '[[topics]]\nvalue = "protobuf"\n', 'value = "protobuf" needs schemas'),
+        (LEAST + '[[topics]]\nkey = "avro"\n', 'key = "avro" needs schemas'),
+        (LEAST + '[[topics]]\nvalue = "csv"\n', r'value = "csv" and csv = .* belong together'),
+        (LEAST + '[[topics]]\nkey_csv = {columns = ["a:int"]}\n', r'key = "csv" and key_csv = .* belong together'),
+        (LEAST + '[[topics]]\nvalue = "csv"\ncsv = {columns = ["a:money"]}\n', 'csv: a CSV column is "name:type"'),
         (LEAST + '[[topics]]\ncluster_by = ["a"]\n', "cluster_by is not supported in this version"),
         (LEAST + '[[topics]]\nkey = "int"\n', r"number 1, key: it is .*\"string\" or \"raw\", not 'int'"),
         (
