@@ -27,6 +27,7 @@ class Case:
     columns: Mapping[str, str]
     options: Mapping[str, str] = field(default_factory=dict)
     conflicts: int = 0
+    codec: str = "avro"
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.name}"

@@ -149,3 +149,8 @@ def avro(schema: Any, schema_id: int, value: Any) -> bytes:
     body = io.BytesIO()
     fastavro.schemaless_writer(body, fastavro.parse_schema(json.loads(json.dumps(schema))), value)
     return b"\x00" + schema_id.to_bytes(4, "big") + body.getvalue()
+
+
+def framed_json(_schema: Any, schema_id: int, value: Any) -> bytes:
+    """A value as Confluent's serializer of JSON writes it, with the standard library's separators."""
+    return b"\x00" + schema_id.to_bytes(4, "big") + json.dumps(value).encode()

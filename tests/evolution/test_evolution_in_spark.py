@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from floeberg.spark_session import SparkSession
-from tests.evolution.avro_cases import CASES
+from tests.evolution.all_cases import CASES
 from tests.evolution.evolving_topic import Warehouse, value_of, without_nulls
 from tests.evolution.played_case import PlayedCase, topic_of
 from tests.evolution.table_door import served

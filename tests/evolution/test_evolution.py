@@ -4,12 +4,13 @@ Iceberg."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from engine.table.columns import value_fields
 from floeberg.duckdb_session import DuckdbSession
-from tests.evolution.avro_cases import CASES
+from tests.evolution.all_cases import CASES
 from tests.evolution.case import Case
 from tests.evolution.evolving_topic import Warehouse, value_of, without_nulls
 from tests.evolution.played_case import PlayedCase, topic_of
@@ -39,7 +40,7 @@ def test_every_byte_comes_back_by_offset_and_every_column_holds_its_field(
     fields = value_fields(topic.reopened().iceberg_schema, topic.table.layout)
     assert {field.name: str(field.type) for field in fields} == dict(case.columns)
     rows = topic.rows()
-    assert [value_of(row) for row in rows] == [version.row for version in one.versions]
+    assert [own_of(value_of(row)) for row in rows] == [version.row for version in one.versions]
     assert ["kafka_value_raw" in row for row in rows] == [version.is_raw for version in one.versions]
     assert ["kafka_error" in row for row in rows] == [version.is_raw for version in one.versions]
     assert topic.read_back() == topic.values
@@ -47,11 +48,16 @@ def test_every_byte_comes_back_by_offset_and_every_column_holds_its_field(
     assert one.conflicts == case.conflicts
 
 
+def own_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Without what the JSON codec adds of how the text was spelled."""
+    return {name: value for name, value in row.items() if name != "json_form"}
+
+
 def test_duckdb_sees_the_same_rows(door: str, played: dict[str, PlayedCase]) -> None:
     with DuckdbSession(door, namespace="kafka") as duckdb:
         for one in played.values():
             names, rows = duckdb.query(f"SELECT * FROM {topic_of(one.case)} ORDER BY kafka_offset")
-            found = [value_of(without_nulls(dict(zip(names, row, strict=True)))) for row in rows]
+            found = [own_of(value_of(without_nulls(dict(zip(names, row, strict=True))))) for row in rows]
             assert found == one.plain_rows(), one.case
 
 
