@@ -21,7 +21,6 @@ class JsonArena(Arena):
 
     def __init__(self, program: JsonProgram) -> None:
         super().__init__(program.arena)
-        self._json = program
         self.book = FormBook(program)
         self.forms = np.empty(0, np.int32)
         objects, members = len(program.objects), program.member_count
@@ -51,9 +50,8 @@ class JsonArena(Arena):
         self._context[op.C_LAST] = len(program.arena.rows) - 1
 
     def _run(self, values: ByteSpans, state: NDArray[np.uint8], issues: NDArray[np.int64], may_grow: bool) -> int:
+        self._start_over()
         rows = self._rows.ravel()
-        self._buffer.view(np.int32)[self._rows[self._has_offsets(), 1] >> 2] = 0
-        self._counts[:] = 0
         self.forms = np.empty(len(values), np.int32)
         data = np.ascontiguousarray(values.data)
         self._context[op.C_PROGRAM] = rows.ctypes.data

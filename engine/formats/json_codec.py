@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +13,10 @@ from engine.errors import Corrupt, Invalid
 from engine.formats import json_operations as op
 from engine.formats.avro_binding import Binding
 from engine.formats.avro_operations import FIRST_KEPT
+from engine.formats.column_program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, HEADER_BYTES, NULL_VALUE, read_headers
+from engine.formats.findings import Findings, distinct
 from engine.formats.json_arena import JsonArena
-from engine.formats.json_decode_kernel import ISSUE_BITS
 from engine.formats.json_encode_program import EncodeProgram, compile_form
 from engine.formats.json_encoder import encode_with
 from engine.formats.json_fields import propose_fields
@@ -27,7 +27,6 @@ from engine.formats.json_program import JsonProgram, compile_program
 from engine.formats.schema_source import PLAIN_SCHEMA_ID
 from engine.formats.utf8_kernels import rows_not_utf8
 from engine.formats.value_codec import (
-    NO_REASON,
     CodecSpec,
     Columns,
     Decoded,
@@ -44,32 +43,26 @@ _NO_FORM = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Opened:
-    """A schema, compiled against the table: its program with memory, or why there is none; ``forms`` by their text."""
+    """A schema, compiled against the table: its program with memory, or why there is none."""
 
     program: JsonProgram | None = None
     arena: JsonArena | None = None
     problem: str | None = None
 
 
-class _Block:
-    """What becomes of one block's rows as it is put together; ``issue`` as the kernel packs them, 0 for none."""
+class _Block(Findings):
+    """What becomes of one block's rows as it is put together.
+
+    ``is_rest``: whose text is shown; ``does_not_fit``: who has what a schema that knew more would take; ``form``: index
+    into ``form_texts``, -1 for none.
+    """
 
     def __init__(self, row_count: int) -> None:
-        self.verdict = np.full(row_count, Verdict.EXACT, np.uint8)
-        self.reason = np.full(row_count, NO_REASON, np.int32)
+        super().__init__(row_count)
         self.is_rest = np.zeros(row_count, np.bool_)
+        self.does_not_fit = np.zeros(row_count, np.bool_)
         self.form = np.full(row_count, _NO_FORM, np.int32)
         self.form_texts: list[str | None] = []
-        self.does_not_fit = np.zeros(row_count, np.bool_)
-        self._index_of: dict[str, int] = {}
-
-    def note(self, rows: NDArray[np.intp], verdict: Verdict, text: str) -> None:
-        self.verdict[rows] = verdict
-        self.reason[rows] = self._index_of.setdefault(text, len(self._index_of))
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        return tuple(self._index_of)
 
 
 class JsonCodec:
@@ -125,10 +118,10 @@ class JsonCodec:
         self, body: ByteSpans, schema_id: NDArray[np.int32], state: NDArray[np.uint8]
     ) -> tuple[Decoded, _Block]:
         block = _Block(len(body))
-        for code in _distinct(state[state > NULL_VALUE]):
+        for code in distinct(state[state > NULL_VALUE]):
             block.note(np.flatnonzero(state == code), Verdict.UNDECODABLE, FRAMING_REASON[code])
         readable = state == FRAMED
-        present = _distinct(schema_id[readable])
+        present = distinct(schema_id[readable])
         missing = self._note_unopened(present, schema_id, readable, block)
         opened = [identifier for identifier in present if self._open(identifier).arena is not None]
         if len(opened) == 1 and len(present) == 1:
@@ -194,7 +187,7 @@ class JsonCodec:
         codes = issues & 0xFF
         block.is_rest[rows] = (codes >= FIRST_KEPT) & (codes < op.FIRST_SPELLING)
         block.does_not_fit[rows] = np.isin(codes, _NOT_FITTING)
-        for issue in _distinct(issues[issues != 0]):
+        for issue in distinct(issues[issues != 0]):
             verdict = Verdict.KEEP_RAW if issue & 0xFF >= FIRST_KEPT else Verdict.UNDECODABLE
             block.note(
                 rows[issues == issue], verdict, _reason(schema_id, opened.program, issue & 0xFF, issue >> ISSUE_BITS)
@@ -256,11 +249,11 @@ class JsonCodec:
         bound = [pa.nulls(len(wanted), field.type) if column is None else column for column, field in pairs]
         form, texts = _form_indices(column_of(columns, FORM_COLUMN), len(wanted))
         out, used = np.empty(0, np.uint8), 0
-        for identifier in _distinct(ids[wanted]):
+        for identifier in distinct(ids[wanted]):
             program = self._program_to_encode(identifier)
             of_schema = wanted & (ids == identifier)
             binding = Binding(program.arena, bound, len(wanted))
-            for index in _distinct(form[of_schema]):
+            for index in distinct(form[of_schema]):
                 rows = np.flatnonzero(of_schema & (form == index))
                 compiled = self._compiled_form(identifier, program, texts[index])
                 out, ends = encode_with(program, compiled, binding, identifier, rows, out, used)
@@ -290,14 +283,6 @@ _NO_ID = -(2**31)
 _MAX_COMPILED = 4096
 # What a schema that knew more of the values would have taken.
 _NOT_FITTING = np.array([op.NO_COLUMN, op.NO_MEMBER, op.OTHER_TYPE, op.NUMBER_RANGE, op.NOT_INTEGER])
-
-
-def _distinct(values: NDArray[Any]) -> list[int]:
-    """The different values, rising. Nearly every block has one schema, and finding that out needs no hash table."""
-    if len(values) and values.min() == values.max():
-        return [int(values[0])]
-    found: list[int] = np.unique(values).tolist()
-    return found
 
 
 def _texts(values: ByteSpans, shown: NDArray[np.bool_]) -> pa.Array:

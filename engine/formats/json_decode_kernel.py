@@ -24,6 +24,7 @@ from engine.formats.avro_operations import (
     VALID,
     VALUES,
 )
+from engine.formats.column_program import ISSUE_BITS
 from engine.formats.json_form_kernel import find_form
 from engine.formats.json_operations import (
     BYTE_ORDER_MARK,
@@ -98,7 +99,6 @@ from engine.kernel_types import read_only, strided, writable
 
 VALUE, MEMBER, AFTER = range(3)
 NEEDS_ROOM = -1
-ISSUE_BITS = 8
 FRAMED = 0
 UTF8_MARK = 0xBFBBEF
 

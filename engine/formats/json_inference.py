@@ -123,18 +123,18 @@ class Inference:
     def first_schema(self, values: ByteSpans) -> str | None:
         """A schema for values that have none; None where they show no type."""
         seen = _seen_in(values)
-        text = None
+        if seen.kind() == "null":
+            return None
+        text = json.dumps(_Writer().written(seen, None))
         for _ in range(ROUNDS):
-            if seen.kind() == "null":
-                return None
-            text = json.dumps(_Writer().written(seen, None))
             strange = self._strange(text, values)
             if len(strange) == 0:
                 break
-            before = json.dumps(_Writer().written(seen, None))
-            seen.take(_seen_in(strange, only_new=seen))
-            if json.dumps(_Writer().written(seen, None)) == before:
+            seen.take(_additions(_seen_in(strange), seen))
+            fuller = json.dumps(_Writer().written(seen, None))
+            if fuller == text:
                 break
+            text = fuller
         return text
 
     def _strange(self, text: str, values: ByteSpans) -> ByteSpans:
@@ -155,12 +155,12 @@ class Inference:
         return None if parse_schema(made) == parse_schema(known_text) else made
 
 
-def _seen_in(values: ByteSpans, only_new: _Seen | None = None) -> _Seen:
-    """What a sample of the values is, evenly spaced. ``only_new``: what of them was not seen there yet."""
+def _seen_in(values: ByteSpans) -> _Seen:
+    """What a sample of the values is, evenly spaced."""
     seen = _Seen()
     for value in _sample(values):
         seen.add(value)
-    return seen if only_new is None else _additions(seen, only_new)
+    return seen
 
 
 def _additions(seen: _Seen, before: _Seen) -> _Seen:

@@ -75,7 +75,7 @@ def end_of_number(base, at, end):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def integer_of(base, at, stop):  # type: ignore[no-untyped-def]
-    """(value, whether it is the integer's only spelling within 64 bits)."""
+    """(value, whether it is within 64 bits)."""
     negative = load_u8(base + at) == MINUS
     if negative:
         at += 1
@@ -86,7 +86,7 @@ def integer_of(base, at, stop):  # type: ignore[no-untyped-def]
     for index in range(size):
         total = total * np.uint64(10) + np.uint64(load_u8(base + at + index) - np.uint8(ZERO))
     if negative:
-        return -np.int64(total), np.uint64(0) < total <= np.uint64(1 << 63)
+        return -np.int64(total), total <= np.uint64(1 << 63)
     return np.int64(total), total < np.uint64(1 << 63)
 
 

@@ -291,12 +291,17 @@ def write_escape(to, source, left, traits):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def write_text(base, at, limit, source, length, traits):  # type: ignore[no-untyped-def]
     """A string in its quotes, as the traits say: the position behind it, or a negative code."""
+    escaped = traits | ALWAYS_ESCAPED
     if at + LONGEST_ESCAPE * length + ROOM > limit:
-        return np.int64(NO_ROOM)
+        needed = length
+        for index in range(length):
+            if CLASS[load_u8(source + index)] & escaped:
+                needed += LONGEST_ESCAPE - 1
+        if at + needed + ROOM > limit:
+            return np.int64(NO_ROOM)
     to = base + at
     store_u8(to, np.uint8(QUOTE))
     to += 1
-    escaped = traits | ALWAYS_ESCAPED
     index = np.int64(0)
     while index < length:
         byte = load_u8(source + index)

@@ -49,6 +49,7 @@ from engine.formats.json_operations import (
     O_COUNT,
     O_MASK,
     O_TABLE,
+    ODD_NUMBER,
     ODD_SPACE,
     OTHER_TYPE,
     R_TRACE,
@@ -207,6 +208,8 @@ def read_number(base, at, end, row, arena, entry, report, scratch):  # type: ign
             is_there = False
         elif not is_there:
             issue = np.int64(NUMBER_RANGE)
+        elif number == 0 and stop - at > 1:
+            issue = np.int64(ODD_NUMBER)
         store_i64(slot, number if is_there else np.int64(0))
     if is_there:
         store_u8(arena + word(row, VALID) + entry, np.uint8(1))
