@@ -6,6 +6,7 @@ Source: the Parquet format's parquet.thrift; docs/parquet_files.md says which of
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -35,14 +36,20 @@ from engine.table.thrift_compact import (
 
 _LEVEL = 1
 _STORING_LEVEL = -5
-_WORTH = 0.98
-"""Pages are compressed where the first one of the column shrinks at least to this share of its size. The others, bits
-of dictionary indexes for the most part, go through zstd's fastest level, which stores what it finds nothing in."""
+_WORTH = 0.02
+"""Share of a chunk's or a page's bytes that zstd must save. A chunk whose dictionary and first page promise less is
+stored as it is: readers set up a zstd context for every page. Where only the dictionary shrinks, the pages, bits of
+indexes, go through zstd's fastest level, which finds nothing in them."""
+
+_WORTH_BYTES = 128
+"""What it must save a page in any case: setting up a context takes as long as decoding a hundred values."""
 
 _REPEATED_BYTES = 64
 """A page so small is compared with the one before it: pages of nulls, or of one value, are all the same."""
 
-_PLAIN, _RLE, _ZSTD = 0, 3, 6
+_PLAIN, _RLE = 0, 3
+_UNCOMPRESSED, _ZSTD = 0, 6
+"""Compression codecs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,25 +89,29 @@ class PageCompressor:
         self._zstd = ZstdCompressor(level=_LEVEL)
         self._storing = ZstdCompressor(level=_STORING_LEVEL)
 
-    def dictionary(self, page: memoryview) -> bytes:
-        return self._zstd.compress(page)
-
-    def pages(self, data: NDArray[np.uint8], page_at: NDArray[np.int64]) -> list[bytes]:
+    def chunk(
+        self, dictionary: memoryview | None, data: NDArray[np.uint8], page_at: NDArray[np.int64]
+    ) -> tuple[int, Sequence[bytes | memoryview]]:
+        """(codec, the pages as they are stored): the dictionary, where there is one, and what ``page_at`` divides."""
+        ends = page_at.tolist()
         view = data.data
-        found: list[bytes] = []
-        compressor = self._zstd
-        before = view[:0]
-        for start, end in pairwise(page_at.tolist()):
+        dictionaries = [] if dictionary is None else [self._zstd.compress(dictionary)]
+        first = self._zstd.compress(view[: ends[1]])
+        page_saves = ends[1] - len(first)
+        dictionary_saves = 0 if dictionary is None else len(dictionary) - len(dictionaries[0])
+        size = ends[-1] + (0 if dictionary is None else len(dictionary))
+        if page_saves * (len(ends) - 1) + dictionary_saves < max(_WORTH * size, _WORTH_BYTES * (len(ends) - 1)):
+            pages = [view[start:end] for start, end in pairwise(ends)]
+            return _UNCOMPRESSED, pages if dictionary is None else [dictionary, *pages]
+        compressor = self._zstd if page_saves >= _WORTH * ends[1] else self._storing
+        found = [*dictionaries, first]
+        before = view[: ends[1]]
+        for start, end in pairwise(ends[1:]):
             page = view[start:end]
-            if found and end - start <= _REPEATED_BYTES and page == before:
-                found.append(found[-1])
-                continue
-            compressed = compressor.compress(page)
-            if not found and len(compressed) > _WORTH * (end - start):
-                compressor = self._storing
-            found.append(compressed)
+            is_repeated = end - start <= _REPEATED_BYTES and page == before
+            found.append(found[-1] if is_repeated else compressor.compress(page))
             before = page
-        return found
+        return _ZSTD, found
 
 
 def write_chunk(
@@ -108,10 +119,8 @@ def write_chunk(
 ) -> tuple[WrittenChunk, bytes]:
     """The chunk that begins at byte ``position`` of the file, and its bytes."""
     entry_counts = levels.entry_at[1:] - levels.entry_at[:-1]
-    bodies = compressor.pages(values.data, values.page_at)
+    codec, bodies = compressor.chunk(values.dictionary, values.data, values.page_at)
     first = int(values.dictionary is not None)
-    if values.dictionary is not None:
-        bodies.insert(0, compressor.dictionary(values.dictionary))
     pages = np.empty((5, len(bodies)), np.int64)
     pages[0, first:] = values.page_at[1:] - values.page_at[:-1]
     pages[1] = [len(body) for body in bodies]
@@ -125,7 +134,7 @@ def write_chunk(
     head_at = np.empty(len(bodies) + 1, np.int64)
     headers.page_headers(*pages, head, head_at)
     encoded_head, bounds_of_head = head.tobytes(), head_at.tolist()
-    pieces: list[bytes] = []
+    pieces: list[bytes | memoryview] = []
     for at, body in enumerate(bodies):
         pieces += (encoded_head[bounds_of_head[at] : bounds_of_head[at + 1]], body)
     page_sizes = pages[1] + head_at[1:] - head_at[:-1]
@@ -141,7 +150,7 @@ def write_chunk(
     uncompressed = int(pages[0].sum()) + bounds_of_head[-1]
     null_counts = entry_counts - (levels.value_at[1:] - levels.value_at[:-1])
     written = WrittenChunk(
-        metadata=_metadata(leaf, levels, values, statistics, uncompressed, page_starts),
+        metadata=_metadata(leaf, levels, values, statistics, codec, uncompressed, page_starts),
         offset_index=_offset_index(page_starts[first:], page_sizes[first:]),
         column_index=_column_index(values.bounds, null_counts, entry_counts),
         uncompressed_bytes=uncompressed,
@@ -155,6 +164,7 @@ def _metadata(
     levels: EncodedLevels,
     values: EncodedValues,
     statistics: ChunkStatistics,
+    codec: int,
     uncompressed: int,
     page_starts: NDArray[np.int64],
 ) -> bytes:
@@ -177,11 +187,11 @@ def _metadata(
         ),
         after=4,
     )
-    return _metadata_head(leaf, values.encoding, has_dictionary) + rest
+    return _metadata_head(leaf, values.encoding, has_dictionary, codec) + rest
 
 
 @lru_cache(maxsize=4096)
-def _metadata_head(leaf: Leaf, encoding: int, has_dictionary: bool) -> bytes:
+def _metadata_head(leaf: Leaf, encoding: int, has_dictionary: bool, codec: int) -> bytes:
     """The first four fields of ColumnMetaData: type, encodings, path and codec, without the struct's end."""
     encodings = [*([_PLAIN] if has_dictionary else []), _RLE, encoding]
     head = struct(
@@ -189,7 +199,7 @@ def _metadata_head(leaf: Leaf, encoding: int, has_dictionary: bool) -> bytes:
             (1, I32, zigzag(leaf.physical)),
             (2, LIST, listed(I32, [zigzag(each) for each in encodings])),
             (3, LIST, listed(BINARY, [binary(part.encode()) for part in leaf.path])),
-            (4, I32, zigzag(_ZSTD)),
+            (4, I32, zigzag(codec)),
         )
     )
     return head[:-1]
