@@ -15,6 +15,7 @@ from floeberg.commands.context import FOUND_SOMETHING, WRONG_USAGE, CommandConte
 from floeberg.commands.demo import demo
 from floeberg.commands.fsck import fsck
 from floeberg.commands.plugin import plugin
+from floeberg.commands.repair import repair
 from floeberg.commands.run import run
 from floeberg.commands.schema import schema
 from floeberg.commands.sql import sql
@@ -30,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, demo, status, check, fsck, cat, sql, tier, plugin):
+for command in (run, demo, status, check, fsck, repair, cat, sql, tier, plugin):
     app.command(command.__name__)(command)
 app.add_typer(schema)
 

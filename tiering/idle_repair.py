@@ -23,12 +23,13 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Watch:
-    """One topic. ``looked_at`` the snapshot and the partitions in which nothing was left to do; ``due_ms`` (monotonic)
-    when its missing schemas are asked for again, or what failed is tried again, None where neither is awaited."""
+    """One topic. ``looked_at`` the table's state and the partitions in which nothing was left to do; ``due_ms``
+    (monotonic) when its missing schemas are asked for again, or what failed is tried again, None where neither is
+    awaited."""
 
     repair: TopicRepair
     partitions: frozenset[int] = frozenset()
-    looked_at: tuple[int | None, frozenset[int]] | None = None
+    looked_at: tuple[str, frozenset[int]] | None = None
     due_ms: int | None = None
     is_held_up: bool = False
 
@@ -38,13 +39,13 @@ class _Watch:
             return False
         if self.due_ms is not None and now_ms >= self.due_ms:
             return True
-        return not self.is_held_up and self.looked_at != (table.snapshot_id, self.partitions)
+        return not self.is_held_up and self.looked_at != (table.metadata_location, self.partitions)
 
     def note(self, turn: RepairTurn | None, now_ms: int, limits: TieringLimits) -> None:
         table = self.repair.topic.table
         assert table is not None, "a table that is not there has no turn"
-        self.looked_at = (table.snapshot_id, self.partitions) if turn is not None and turn.left == 0 else None
-        self.is_held_up = turn is None or bool(turn.problems)
+        self.looked_at = (table.metadata_location, self.partitions) if turn is not None and turn.left == 0 else None
+        self.is_held_up = turn is None or turn.is_held_up
         awaits = self.is_held_up or (turn is not None and bool(turn.wanted))
         self.due_ms = now_ms + limits.schema_retry_ms if awaits else None
 

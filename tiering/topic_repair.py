@@ -6,18 +6,19 @@ known now, the files decoded again and verified, one commit. Nothing is kept but
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from engine.clock import Clock
-from engine.errors import FloebergError
+from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
-from engine.table.file_repair import Redecoded, RepairFailed, RepairTask
+from engine.table.file_repair import Redecoded, RepairFailed, RepairTask, reasons_in
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.repair_candidates import Look, RepairCandidates, knowledge_of
-from engine.table.repair_plan import Candidate, WantedSchemas, plan_repair, wanted_schemas
+from engine.table.repair_plan import Candidate, WantedSchemas, hope_for, plan_repair, rows_helped, wanted_schemas
 from engine.table.replacement import FileReplacement, ReplacementOutcome
 from engine.table.topic_table import TableFacts
 from engine.table.verifier import Verifier
@@ -36,8 +37,8 @@ class RepairTurn:
     ``found`` files with rows that keep their bytes, ``adopted`` ranges that are never repaired; ``tried`` files that
     were decoded again, ``replaced`` those of them that got better, ``gone`` those that somebody else replaced
     meanwhile; ``gained`` records that have more columns now; ``left`` files that are worth a try, or were not looked
-    at; ``wanted`` the schemas still missing; ``problems`` files that can't be repaired, a source or a table that is
-    away.
+    at; ``wanted`` the schemas still missing; ``problems`` files that can't be read or repaired; ``source_problem`` why
+    the schemas' source could not be asked.
     """
 
     found: int = 0
@@ -49,6 +50,12 @@ class RepairTurn:
     left: int = 0
     wanted: WantedSchemas = field(default_factory=WantedSchemas)
     problems: tuple[FloebergError, ...] = ()
+    source_problem: Unavailable | None = None
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether something was wrong that a later turn may find put right."""
+        return bool(self.problems) or self.source_problem is not None
 
 
 class TopicRepair:
@@ -66,15 +73,23 @@ class TopicRepair:
         self._failed: set[str] = set()
 
     def forget_failures(self) -> None:
-        """Files that could not be repaired are tried again."""
+        """Files that could not be read or repaired are tried again."""
         self._failed.clear()
+        self._candidates.forget_unreadable()
 
     def look(self, partitions: Collection[int] | None = None, *, max_footers: int | None = None) -> Look:
         """The files of ``partitions`` (all without) with rows that keep their bytes. Raises Corrupt, Unavailable."""
         assert self.topic.table is not None, "only a table that is open is repaired"
         look = self._candidates.look(self.topic.table, max_footers=max_footers)
-        kept = [one for one in look.candidates if partitions is None or one.file.partition in partitions]
-        return replace(look, candidates=tuple(one for one in kept if one.file.path not in self._failed))
+        if partitions is None:
+            partitions = self.topic.table.ledger.keys()
+        return replace(
+            look,
+            candidates=tuple(
+                one for one in look.candidates if one.file.partition in partitions and one.file.path not in self._failed
+            ),
+            unreadable=tuple(error for error in look.unreadable if error.partition in partitions),
+        )
 
     def turn(self, partitions: Collection[int] | None = None) -> RepairTurn:
         """Look, ask for schemas, try some files, commit. Raises Unavailable, Corrupt, CommitUnknown of the table."""
@@ -82,8 +97,8 @@ class TopicRepair:
         found = RepairTurn(found=len(look.candidates), adopted=look.adopted, left=look.unread, problems=look.unreadable)
         if not look.candidates:
             return found
-        problems = [*look.unreadable, *self._ask_for_schemas(look.candidates)]
-        facts = self.topic.facts()
+        source_problem = self._ask_for_schemas(look.candidates)
+        facts = self._facts()
         known = knowledge_of(facts)
         plan = plan_repair(
             look.candidates,
@@ -100,22 +115,64 @@ class TopicRepair:
             gained=done.gained,
             left=look.unread + plan.left,
             wanted=wanted_schemas(look.candidates, known),
-            problems=(*problems, *done.problems),
+            problems=(*look.unreadable, *done.problems),
+            source_problem=source_problem,
         )
 
-    def _ask_for_schemas(self, candidates: Sequence[Candidate]) -> list[FloebergError]:
-        """Get what the files lack into the table, but for what was given up lately."""
+    def foresee(self) -> RepairTurn:
+        """What turns would do: asks the source, changes nothing. ``gained`` the records that name schemas it has.
+
+        Raises as ``turn``.
+        """
+        look = self.look()
+        known = knowledge_of(self._facts())
+        had, source_problem = self.topic.obtainable(self._unasked(look.candidates))
+        known = replace(
+            known,
+            schema_ids=known.schema_ids | had.schema_ids,
+            key_schema_ids=known.key_schema_ids | had.key_schema_ids,
+        )
+        hopeful = [one for one in look.candidates if hope_for(one.lack, known) is not None]
+        return RepairTurn(
+            found=len(look.candidates),
+            adopted=look.adopted,
+            tried=len(hopeful),
+            gained=sum(rows_helped(one.lack, known) for one in hopeful),
+            wanted=wanted_schemas(look.candidates, known),
+            problems=look.unreadable,
+            source_problem=source_problem,
+        )
+
+    def reasons(self) -> Iterator[Counter[str]]:
+        """Of each file with rows that keep their bytes, how many do why; empty for one that can't be read."""
+        facts = self._facts()
+        for candidate in self.look().candidates:
+            try:
+                yield reasons_in(facts, candidate.file)
+            except FloebergError as error:
+                _log.warning("reasons_not_read", topic=facts.topic, file=candidate.file.path, error=str(error))
+                yield Counter()
+
+    def _facts(self) -> TableFacts:
+        """What files are decoded by: what the table has. Columns are inferred from new records, never from old ones."""
+        assert self.topic.table is not None, "only a table that is open is repaired"
         facts = self.topic.facts()
+        return replace(facts, codec=replace(facts.codec, options=self.topic.table.codec.options))
+
+    def _ask_for_schemas(self, candidates: Sequence[Candidate]) -> Unavailable | None:
+        """Get what the files lack into the table; the error of a source that is away."""
+        unasked = self._unasked(candidates)
+        return self.topic.resolve(unasked) if unasked != NeedsSchemas() else None
+
+    def _unasked(self, candidates: Sequence[Candidate]) -> NeedsSchemas:
+        """The schemas that most records wait for, but for what was given up lately."""
+        facts = self._facts()
         wanted = wanted_schemas(candidates, knowledge_of(facts))
         key_given_up = {} if facts.key_codec is None else facts.key_codec.unresolved
-        asked = WantedSchemas(
+        ids, key_ids = WantedSchemas(
             value=_without(wanted.value, facts.codec.unresolved), key=_without(wanted.key, key_given_up)
-        )
-        if not asked:
-            return []
-        ids, key_ids = asked.most()
-        waiting = self.topic.resolve(NeedsSchemas(schema_ids=ids, key_schema_ids=key_ids))
-        return [] if waiting is None else [waiting]
+        ).most()
+        return NeedsSchemas(schema_ids=ids, key_schema_ids=key_ids)
 
     def _try(self, chosen: Sequence[Candidate], facts: TableFacts) -> _Tried:
         """Decode again, verify, commit."""

@@ -33,6 +33,9 @@ MOST_REASONS = 100
 
 OTHER_REASONS = "other reasons"
 
+_SPELLING = frozenset({"json_form"})
+"""Columns that say how a value was written, not what it says: nobody gains by them."""
+
 _NOTHING_KEPT = 1
 """Bytes of the cache of row groups: each is read once."""
 
@@ -105,6 +108,21 @@ def stored_rows(table: TableFacts, file: TableFile) -> Iterator[pa.Table]:
         yield read_rows(source, parsed, group, None, whole_group(group, None), is_sequential=True)
 
 
+def reasons_in(table: TableFacts, file: TableFile) -> Counter[str]:
+    """How many of a file's rows keep their bytes why. Raises as ``stored_rows``."""
+    others = frozenset(field.name for field in table.schema if field.name != table.layout.error)
+    reasons: Counter[str] = Counter()
+    source = _opened(table, file)
+    parsed = source.footer()
+    for index in range(len(parsed.group_at)):
+        group = parsed.row_group(index)
+        # A column that is null in all rows is not among those that can be read.
+        if any(chunk.column.top == table.layout.error for _, chunk in group.readable()):
+            rows = read_rows(source, parsed, group, None, whole_group(group, None), unread=others)
+            add_reasons(reasons, rows.column(table.layout.error))
+    return reasons
+
+
 def stored_footer(table: TableFacts, file: TableFile) -> FileFooter:
     """What a file of the table says of itself. Raises as ``stored_rows``."""
     footer = FileFooter.from_key_values(_opened(table, file).footer().key_values, file=file.path)
@@ -139,9 +157,14 @@ class _Tally:
 
 
 def add_reasons(reasons: Counter[str], column: pa.Array | pa.ChunkedArray) -> None:
-    """Count the texts of an error column; those of the fewest rows become one when there are too many."""
+    """Count the texts of an error column."""
     for found in column.drop_null().value_counts().to_pylist():
         reasons[found["values"]] += found["counts"]
+    bound_reasons(reasons)
+
+
+def bound_reasons(reasons: Counter[str]) -> None:
+    """Those of the fewest rows become one when there are too many."""
     for reason, rows in reasons.most_common()[MOST_REASONS:]:
         del reasons[reason]
         reasons[OTHER_REASONS] += rows
@@ -191,9 +214,8 @@ class _Repair:
 
 def _filled(rows: pa.Table | pa.RecordBatch, layout: TableLayout) -> NDArray[np.int32]:
     """How many of a row's typed columns hold something."""
-    return _valid(
-        rows, [name for name in rows.schema.names if name == layout.key_column or not layout.is_metadata(name)]
-    )
+    own = {name for name in rows.schema.names if layout.is_metadata(name) and name != layout.key_column}
+    return _valid(rows, [name for name in rows.schema.names if name not in own | _SPELLING])
 
 
 def _kept(rows: pa.Table | pa.RecordBatch, layout: TableLayout) -> NDArray[np.int32]:

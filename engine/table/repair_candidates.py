@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -37,6 +36,11 @@ class RepairCandidates:
 
     _manifests: ManifestReader = field(default_factory=ManifestReader)
     _lacks: dict[str, Lack] = field(default_factory=dict)
+    _unreadable: dict[str, FloebergError] = field(default_factory=dict)
+
+    def forget_unreadable(self) -> None:
+        """Files whose footer could not be had are looked at again."""
+        self._unreadable.clear()
 
     def look(self, table: TopicTable, *, max_footers: int | None = None) -> Look:
         """Reads the manifests that are new since the last look, and up to ``max_footers`` footers.
@@ -48,12 +52,13 @@ class RepairCandidates:
         files = [file for file in listed.whole_own() if file.reason_rows != 0]
         present = {file.path for file in files}
         self._lacks = {path: lack for path, lack in self._lacks.items() if path in present}
-        unseen = [file for file in files if file.path not in self._lacks]
+        self._unreadable = {path: error for path, error in self._unreadable.items() if path in present}
+        unseen = [file for file in files if file.path not in self._lacks and file.path not in self._unreadable]
         read_now = unseen if max_footers is None else unseen[:max_footers]
-        unreadable = tuple(self._read(table.facts, read_now))
+        self._read(table.facts, read_now)
         return Look(
             candidates=tuple(Candidate(file=f, lack=self._lacks[f.path]) for f in files if f.path in self._lacks),
-            unreadable=unreadable,
+            unreadable=tuple(self._unreadable.values()),
             unread=len(unseen) - len(read_now),
             adopted=sum(map(len, table.adopted.values())),
         )
@@ -62,7 +67,7 @@ class RepairCandidates:
         """What a file was found to lack when it was decoded again, and not replaced."""
         self._lacks[file.path] = lack
 
-    def _read(self, facts: TableFacts, files: list[TableFile]) -> Iterator[FloebergError]:
+    def _read(self, facts: TableFacts, files: list[TableFile]) -> None:
         def read(file: TableFile) -> Lack | FloebergError:
             try:
                 return Lack.of(stored_footer(facts, file))
@@ -83,7 +88,7 @@ class RepairCandidates:
                 if isinstance(found, Lack):
                     self._lacks[file.path] = found
                 else:
-                    yield found
+                    self._unreadable[file.path] = found
 
 
 def knowledge_of(facts: TableFacts) -> Knowledge:

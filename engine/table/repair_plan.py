@@ -109,6 +109,12 @@ def hope_for(lack: Lack, known: Knowledge) -> Hope | None:
     return None
 
 
+def rows_helped(lack: Lack, known: Knowledge) -> int:
+    """Records that went without columns for want of a schema that is known now."""
+    value = sum(rows for schema_id, rows in (lack.unresolved or {}).items() if schema_id in known.schema_ids)
+    return value + sum(rows for one, rows in (lack.unresolved_keys or {}).items() if one in known.key_schema_ids)
+
+
 def plan_repair(
     candidates: Sequence[Candidate],
     known: Knowledge,

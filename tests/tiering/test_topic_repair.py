@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,9 +13,11 @@ from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.errors import Corrupt, Unavailable
 from engine.fault_points import FaultPoint, armed
 from engine.formats.avro import AvroCodec
+from engine.formats.value_codec import Decoded, Verdict
 from engine.fsck import fsck_table
 from engine.log_reader import LogReader
 from engine.offset_range import OffsetRange
+from engine.records import ByteSpans
 from engine.table.data_file import FileFooter
 from engine.table.file_index import FileIndex
 from engine.table.topic_table import TopicTable
@@ -165,7 +167,7 @@ def test_source_that_is_away_is_a_problem_of_the_turn(lacking: Lacking) -> None:
     lacking.source.away = True
     turn = lacking.repair().turn()
     assert turn.tried == 0
-    assert [type(problem) for problem in turn.problems] == [Unavailable]
+    assert isinstance(turn.source_problem, Unavailable)
 
 
 def test_turns_keep_to_their_bounds_and_come_to_an_end(lacking: Lacking) -> None:
@@ -195,6 +197,25 @@ def test_newer_version_of_a_codec_tries_again_and_replaces_only_what_gains(
     assert (turn.tried, turn.replaced, turn.left) == (4, 0, 0)
     assert lacking.paths() == paths
     assert repair.turn().tried == 0, "what gained nothing is not tried again by the same process"
+
+
+def test_file_whose_records_would_lose_something_is_not_replaced(
+    lacking: Lacking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking.source.texts = TEXTS
+    paths, decode = lacking.paths(), AvroCodec.decode
+
+    def worse(self: AvroCodec, values: ByteSpans) -> Decoded:
+        """The first record of a block is never exact."""
+        decoded = decode(self, values)
+        verdict = decoded.verdict.copy()
+        verdict[0] = Verdict.KEEP_RAW
+        return replace(decoded, verdict=verdict)
+
+    monkeypatch.setattr(AvroCodec, "decode", worse)
+    turn = lacking.repair().turn()
+    assert (turn.tried, turn.replaced) == (4, 2), "those whose first record kept its bytes before"
+    assert len(lacking.paths() & paths) == 4
 
 
 def test_file_that_does_not_say_what_it_lacked_is_looked_into(
