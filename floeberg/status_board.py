@@ -13,8 +13,9 @@ import psutil
 
 from engine.clock import Clock
 from engine.errors import CommitUnknown, Corrupt, FloebergError, Invalid
+from engine.formats.schema_desk import SourceHealth
 from floeberg.bound_sources import open_file_bound
-from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase
+from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase, SchemaSourceStatus
 from serving.status.metrics import Metrics
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.tiering_limits import TieringLimits
@@ -39,6 +40,7 @@ class StatusBoard:
         self._counted: dict[tuple[str, int], _Counts] = {}
         self._cycle_bounds: list[BoundSource] = []
         self._bounds_now: list[BoundSource] = [open_file_bound]
+        self._sources: Callable[[], tuple[SourceHealth, ...]] = tuple
         self.metrics = Metrics(self.status)
 
     def watch_each_cycle(self, bounds: BoundSource) -> None:
@@ -48,6 +50,10 @@ class StatusBoard:
     def watch(self, bounds: BoundSource) -> None:
         """Look at these bounds whenever somebody asks for the status."""
         self._bounds_now.append(bounds)
+
+    def watch_sources(self, health: Callable[[], tuple[SourceHealth, ...]]) -> None:
+        """Look at these schema sources whenever somebody asks for the status."""
+        self._sources = health
 
     def status(self) -> DaemonStatus:
         """The newest status, with the time and the memory of now."""
@@ -66,6 +72,7 @@ class StatusBoard:
                 for partition in status.partitions
             ),
             bounds=(*status.bounds, *(bound for source in self._bounds_now for bound in source())),
+            schema_sources=tuple(map(_source_status, self._sources())),
             memory_bytes=_memory_bytes(),
         )
 
@@ -116,6 +123,16 @@ class StatusBoard:
         # Nothing is counted too: a counter that begins with its first increase shows none.
         self.metrics.count_rows(who.topic, typed=rows - raw - undecodable, raw=raw, undecodable=undecodable)
         self.metrics.count_skipped(who.topic, skipped)
+
+
+def _source_status(health: SourceHealth) -> SchemaSourceStatus:
+    return SchemaSourceStatus(
+        name=health.name,
+        away_ms=health.away_ms,
+        problem=None if health.problem is None else str(health.problem),
+        questions=health.questions,
+        failures=health.failures,
+    )
 
 
 def _partition_status(report: PartitionReport) -> PartitionStatus:

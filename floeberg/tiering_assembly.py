@@ -69,6 +69,7 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     )
     board = StatusBoard(version=program_version(), clock=clock, limits=limits)
     board.watch_each_cycle(lambda: disk_bounds(settings))
+    board.watch_sources(schemas.health)
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(_ClusterWatch(board, broker))
     return TieringAssembly(

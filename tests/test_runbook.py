@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
-from errno import EACCES, EDQUOT, EFBIG, EMFILE, ENOSPC, EROFS
+from errno import EACCES, ECONNREFUSED, EDQUOT, EFBIG, EMFILE, ENOSPC, EROFS
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from engine.log_reader import LogReader
 from engine.table.file_index import FileIndex
 from floeberg.bound_sources import LOG_DISK, OPEN_FILES, WAREHOUSE_DISK
 from floeberg.status_board import StatusBoard
-from serving.status.daemon_status import BoundUse, PartitionStatus
+from serving.status.daemon_status import BoundUse, PartitionStatus, SchemaSourceStatus
 from serving.status.metrics import ERROR_KINDS, Metrics
 from tests.tiering.broken_world import BrokenWorld
 from tests.tiering.tiering_world import TieringWorld
@@ -50,6 +50,7 @@ def exported() -> set[str]:
         last_commit_ms=1,
         partitions=(trouble,),
         bounds=(BoundUse(name="b", used=1, limit=2),),
+        schema_sources=(SchemaSourceStatus(name="s", away_ms=1, questions=2, failures=1),),
         memory_bytes={"daemon": 1},
     )
     metrics = Metrics(lambda: status)
@@ -94,12 +95,18 @@ def test_every_bound_is_in_the_runbook(tmp_path: Path) -> None:
     reader.close()
 
 
-@pytest.mark.parametrize("title", ["Partition stopped", "Partition failing", "Daemon problem"])
+@pytest.mark.parametrize("title", ["Partition stopped", "Partition failing", "Daemon problem", "Schema registry away"])
 def test_texts_of_problems_are_those_of_the_program(title: str) -> None:
     rooms = ("engine", "tiering", "floeberg", "serving")
     source = "\n".join(path.read_text() for room in rooms for path in sorted((ROOT / room).rglob("*.py")))
     source = source.replace("{FILE_NAME}", "partition.metadata")
-    of_the_system = [os.strerror(number) for number in (EACCES, EDQUOT, EFBIG, EMFILE, ENOSPC, EROFS)]
+    of_the_system = [
+        "CERTIFICATE_VERIFY_FAILED",
+        "timed out",
+        "Name or service not known",
+        *(os.strerror(number) for number in (ECONNREFUSED,)),
+    ]
+    of_the_system += [os.strerror(number) for number in (EACCES, EDQUOT, EFBIG, EMFILE, ENOSPC, EROFS)]
     texts = first_cells(title)
     assert texts
     unknown = [

@@ -1,8 +1,9 @@
 """Takes questions to a schema source that may be slow or away, so that who asks never waits for long.
 
 A thread asks; whoever needs the answer waits a little for it, together with all others not more than ``WAIT_MS`` in
-``WAIT_WINDOW_MS``, and comes again. While the source is known to be away nobody waits at all, and it is asked once in a
-while by one question, whatever the number of schemas and topics that need it.
+``WAIT_WINDOW_MS``, and comes again. While the source is known to be away nobody waits at all, and the thread repeats
+the question that was not answered until it is: one request in a while, whatever the number of schemas and topics that
+need one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from engine.formats.schema_http import NoAnswer
 WAIT_MS, WAIT_WINDOW_MS = 3_000, 10_000  # less than a third of a loop's time, and no other topic notices
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 30_000  # between questions to a source that is away
 ERROR_KEPT_MS = 5_000  # how long an error stands for its own question before that is asked again
-MAX_QUESTIONS = 4096  # waiting to be asked: values that are no framed ones name any number of schemas
+MAX_QUESTIONS = 4096  # waiting for an answer: values that are no framed ones name any number of schemas
 MAX_ANSWER_CHARACTERS = 16 << 20  # of all answers that are kept
 
 T = TypeVar("T")
@@ -32,12 +33,12 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceHealth:
-    """``name`` of the source; ``away_ms`` since it stopped answering, None while it answers; ``questions`` that were
-    asked and ``failures`` that got no answer, both since the start."""
+    """``name`` of the source; ``away_ms`` since it stopped answering and the ``problem`` with it, None while it does;
+    ``questions`` that were asked and ``failures`` among them, both since the start."""
 
     name: str
     away_ms: int | None
-    problem: str | None
+    problem: Unavailable | None
     questions: int
     failures: int
 
@@ -58,8 +59,7 @@ class SchemaDesk:
         self.name = name
         self._clock = clock
         self._changed = threading.Condition()
-        self._waiting: OrderedDict[Hashable, Callable[[], Any]] = OrderedDict()
-        self._asking: Hashable | None = None
+        self._waiting: OrderedDict[Hashable, Callable[[], _Answer]] = OrderedDict()
         self._answers: BoundedCache[Hashable, _Answer] = BoundedCache(
             capacity=MAX_ANSWER_CHARACTERS, cost_of=lambda answer: len(str(answer.value)) + 100
         )
@@ -69,7 +69,6 @@ class SchemaDesk:
         self._waited_ms = 0
         self._away_error: NoAnswer | None = None
         self._away_since_ms = 0
-        self._ask_again_ms = 0
         self._pause_ms = FIRST_PAUSE_MS
         self._questions = 0
         self._failures = 0
@@ -97,7 +96,7 @@ class SchemaDesk:
             return SourceHealth(
                 name=self.name,
                 away_ms=None if error is None else self._clock.monotonic_ms() - self._away_since_ms,
-                problem=None if error is None else error.problem,
+                problem=error,
                 questions=self._questions,
                 failures=self._failures,
             )
@@ -120,9 +119,9 @@ class SchemaDesk:
         """Put a question in the row. Raises the error that keeps it from being asked now."""
         if self._closed:
             raise Unavailable(f"{self.name} is asked no more: the program ends")
-        if self._away_error is not None and self._clock.monotonic_ms() < self._ask_again_ms:
+        if self._away_error is not None:
             raise self._away_error
-        if key == self._asking or key in self._waiting:
+        if key in self._waiting:
             return
         if len(self._waiting) >= MAX_QUESTIONS:
             raise Unavailable(f"{MAX_QUESTIONS} questions wait for {self.name} already")
@@ -142,8 +141,7 @@ class SchemaDesk:
         now_ms = began_ms = self._clock.monotonic_ms()
         if now_ms - self._window_start_ms >= WAIT_WINDOW_MS:
             self._window_start_ms, self._waited_ms = now_ms, 0
-        # Who is known to be away is not waited for: the answer is looked at by whoever comes next.
-        left_ms = 0 if self._away_error is not None else WAIT_MS - self._waited_ms
+        left_ms = WAIT_MS - self._waited_ms
         answer = self._answer(key)
         while answer is None and self._away_error is None and not self._closed and now_ms - began_ms < left_ms:
             self._changed.wait((left_ms - (now_ms - began_ms)) / 1000)
@@ -155,16 +153,17 @@ class SchemaDesk:
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._closed:
-                    self._changed.wait()
+                if self._away_error is not None:
+                    self._changed.wait_for(lambda: self._closed, self._pause_ms / 1000)
+                    self._pause_ms = min(self._pause_ms * 2, LONGEST_PAUSE_MS)
+                else:
+                    self._changed.wait_for(lambda: self._closed or self._waiting)
                 if self._closed:
                     return
-                key, asked = self._waiting.popitem(last=False)
-                self._asking = key
+                key, asked = next(iter(self._waiting.items()))
                 self._questions += 1
             answer = self._asked(asked)
             with self._changed:
-                self._asking = None
                 self._note(key, answer)
                 self._changed.notify_all()
 
@@ -182,18 +181,17 @@ class SchemaDesk:
         """Keep an answer, and what it says of the source."""
         now_ms = self._clock.monotonic_ms()
         self._failures += isinstance(answer.error, Unavailable)
-        if not isinstance(answer.error, NoAnswer):
-            self._answers.put(key, answer)
-            if self._away_error is not None:
-                away_ms = now_ms - self._away_since_ms
-                self._away_error, self._pause_ms = None, FIRST_PAUSE_MS
-                _log.info("schema_source_back", source=self.name, away_ms=away_ms)
+        if isinstance(answer.error, NoAnswer):
+            # Others that wait come again while they need it: one time-out for all of them.
+            for other in [other for other in self._waiting if other != key]:
+                del self._waiting[other]
+            if self._away_error is None:
+                self._away_since_ms, self._pause_ms = now_ms, FIRST_PAUSE_MS
+                _log.warning("schema_source_away", source=self.name, error=str(answer.error))
+            self._away_error = answer.error
             return
-        # What waits is asked for again by whoever still needs it: one time-out for all of them.
-        self._waiting.clear()
-        if self._away_error is None:
-            self._away_since_ms = now_ms
-            _log.warning("schema_source_away", source=self.name, error=str(answer.error))
-        self._away_error = answer.error
-        self._ask_again_ms = now_ms + self._pause_ms
-        self._pause_ms = min(self._pause_ms * 2, LONGEST_PAUSE_MS)
+        self._waiting.pop(key, None)
+        self._answers.put(key, answer)
+        if self._away_error is not None:
+            self._away_error = None
+            _log.info("schema_source_back", source=self.name, away_ms=now_ms - self._away_since_ms)

@@ -167,8 +167,9 @@ class RegistryQuestion:
         try:
             answer = self._http.retrying()(once)
         except _Transient as error:
-            kind = Unavailable if error.reached else NoAnswer
-            raise _unavailable(kind, f"{what} can't be had: {error}", tried[-1]) from error
+            if error.reached:
+                raise _unavailable(Unavailable, f"{what} can't be had: {error}", tried[-1]) from error
+            raise _unavailable(NoAnswer, f"the schema registry does not answer: {error}", tried[-1]) from error
         except Absent as missing:
             return self._ask_others(tried[-1], path, parameters or {}, what, missing)
         self._http.prefer(tried[-1])
@@ -193,20 +194,20 @@ class RegistryQuestion:
                         raise _unavailable(Unavailable, f"{what}: the answer is larger than any schema", url)
                 return _judged(response.status_code, body, what, url)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise _unavailable(NoAnswer, f"{what} can't be asked for: {error}", url) from error
+            raise _unavailable(NoAnswer, f"the schema registry can't be asked: {error}", url) from error
         except httpx.HTTPError as error:
             raise _Transient(str(error) or type(error).__name__, reached=False) from error
         except (OSError, RuntimeError) as error:
             # What a client that was closed under a request raises; nothing else of it does.
             if not self._client.is_closed:
                 raise
-            problem = f"no whole answer within {QUESTION_TIMEOUT_S:.0f} s"
-            raise _unavailable(NoAnswer, f"{what} can't be had: {problem}", url) from error
+            problem = f"the schema registry gives no whole answer within {QUESTION_TIMEOUT_S:.0f} s"
+            raise _unavailable(NoAnswer, problem, url) from error
 
 
 def _judged(status: int, body: bytes, what: str, url: str) -> Any:
     if status in (401, 403):
-        raise _unavailable(NoAnswer, f"{what}: the registry refuses the credentials (status {status})", url)
+        raise _unavailable(NoAnswer, f"the schema registry refuses the credentials (status {status})", url)
     if status >= 500 or status in (408, 429):
         raise _Transient(f"status {status}", reached=True)
     try:

@@ -87,7 +87,7 @@ def _show(found: DaemonStatus, *, daemon_runs: bool) -> None:
         out.print(f"{found.phase} for {uptime}, {mood}; {found.cycle_count} cycles, {found.commit_count} commits")
     else:
         out.print("[yellow]no daemon runs here[/yellow]; this is what the tables say")
-    for problem in found.problems:
+    for problem in found.all_problems:
         out.print(f"[red]problem:[/red] {escape(problem)}", soft_wrap=True)
     if not found.partitions:
         out.print("nothing is in a table yet")

@@ -78,6 +78,18 @@ class BoundUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaSourceStatus:
+    """A schema registry. ``away_ms`` since it stopped answering and the ``problem`` with it, None while it answers;
+    ``questions`` it was asked and ``failures`` among them since the start."""
+
+    name: str
+    away_ms: int | None = None
+    problem: str | None = None
+    questions: int = 0
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
     """The whole daemon. Times are milliseconds since the epoch; ``memory_bytes`` by process (daemon, spark).
 
@@ -101,13 +113,19 @@ class DaemonStatus:
     problems: tuple[str, ...] = ()
     problem_kinds: tuple[str, ...] = ()
     bounds: tuple[BoundUse, ...] = ()
+    schema_sources: tuple[SchemaSourceStatus, ...] = ()
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def all_problems(self) -> tuple[str, ...]:
+        """The daemon's own, and those of schema registries, without which it still does its work."""
+        return (*self.problems, *(source.problem for source in self.schema_sources if source.problem is not None))
 
     @property
     def is_healthy(self) -> bool:
         """No problem anywhere and no bound exceeded."""
         return not (
-            self.problems
+            self.all_problems
             or any(partition.problem for partition in self.partitions)
             or any(partition.at_risk_bytes for partition in self.partitions)
         )
@@ -136,6 +154,7 @@ class DaemonStatus:
             values["problems"] = tuple(values["problems"])
             values["problem_kinds"] = tuple(values["problem_kinds"])
             values["bounds"] = tuple(BoundUse(**bound) for bound in values["bounds"])
+            values["schema_sources"] = tuple(SchemaSourceStatus(**source) for source in values["schema_sources"])
             return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Invalid(

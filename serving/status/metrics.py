@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from serving.door_metrics import DoorMetrics
-from serving.status.daemon_status import DaemonStatus, PartitionStatus
+from serving.status.daemon_status import DaemonStatus, PartitionStatus, SchemaSourceStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _CYCLE_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -138,6 +138,22 @@ class _StatusCollector(Collector):
             limit.add_metric((bound.name,), bound.limit)
         yield used
         yield limit
+        yield from _source_metrics(status.schema_sources)
+
+
+def _source_metrics(sources: tuple[SchemaSourceStatus, ...]) -> Iterator[Metric]:
+    away = GaugeMetricFamily(
+        "floeberg_schema_source_away_seconds", "Since a schema registry stopped answering, or 0", labels=("source",)
+    )
+    questions = CounterMetricFamily(
+        "floeberg_schema_questions", "Questions to a schema registry", labels=("source", "outcome")
+    )
+    for source in sources:
+        away.add_metric((source.name,), (source.away_ms or 0) / 1000)
+        questions.add_metric((source.name, "answered"), source.questions - source.failures)
+        questions.add_metric((source.name, "failed"), source.failures)
+    yield away
+    yield questions
 
 
 _PARTITION_GAUGES: tuple[tuple[str, str, Callable[[PartitionStatus], float | None]], ...] = (

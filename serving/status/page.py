@@ -46,7 +46,7 @@ def status_page(status: DaemonStatus) -> str:
 
 
 def _problems(status: DaemonStatus) -> str:
-    found = [escape(problem) for problem in status.problems]
+    found = [escape(problem) for problem in status.all_problems]
     if not found:
         return ""
     return "<h2>Problems</h2><ul class='bad'>" + "".join(f"<li>{problem}</li>" for problem in found) + "</ul>"

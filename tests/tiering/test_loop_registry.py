@@ -15,6 +15,7 @@ from engine.table.columns import TableLayout
 from floeberg.registry_settings import RegistrySettings
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import TopicSettings
+from floeberg.status_board import StatusBoard
 from tests.engine.formats.registry_server import RegistryServer, running_registry
 from tests.tiering.test_loop_schemas import FIRST, SECOND, columns, order
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
@@ -98,12 +99,16 @@ def test_registry_that_is_gone_costs_its_topics_their_columns_only_for_what_is_u
     cycle_until_committed(world, loop, "orders", 2)
     assert columns(world, "orders")["id"] == [0, 1], "the table has the schema"
     assert ranges_of(loop.cycle(), new) == []
+    while after.health()[0].away_ms is None:
+        world.clock.sleep(10)
     world.clock.ahead_ms += TieringLimits().schema_patience_ms
     cycle_until_committed(world, loop, "orders-eu", 2)
     found = columns(world, "orders-eu")
     assert found["id"] == [2, None], "the registry said it once, so it is known; the other waits in raw"
     assert found["kafka_value_raw"] == [None, order(2, {"id": 3, "note": "n"})]
-    assert "can't be had" in str(found["kafka_error"][1])
-    (health,) = after.health()
-    assert health.away_ms is not None
+    assert "the schema registry does not answer" in str(found["kafka_error"][1])
+    board = StatusBoard(version="test", clock=world.clock, limits=TieringLimits())
+    board.watch_sources(after.health)
+    (problem,) = board.status().all_problems
+    assert problem.startswith(f"the schema registry does not answer: timed out (file {gone}). Next: ")
     after.close()

@@ -11,8 +11,6 @@ from engine.errors import Invalid, Unavailable
 from engine.formats import schema_desk
 from engine.formats.schema_desk import (
     ERROR_KEPT_MS,
-    FIRST_PAUSE_MS,
-    LONGEST_PAUSE_MS,
     WAIT_WINDOW_MS,
     SchemaDesk,
 )
@@ -129,41 +127,40 @@ def test_waiting_begins_anew_with_the_next_window(
     assert source.asked == [1]
 
 
-def test_source_that_is_away_is_asked_one_question_a_pause_whatever_is_wanted(
-    desk: SchemaDesk, source: Source, clock: PatientClock
+def test_source_that_is_away_is_asked_one_question_ever_less_often_whatever_is_wanted(
+    desk: SchemaDesk, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(schema_desk, "FIRST_PAUSE_MS", 1)
+    monkeypatch.setattr(schema_desk, "LONGEST_PAUSE_MS", 8)
     source.error = NoAnswer("connection refused")
-    for key in range(50):
-        with pytest.raises(NoAnswer, match="refused"):
-            ask(desk, source, key)
-    assert source.asked == [0]
-    pause_ms = FIRST_PAUSE_MS
-    for count in range(2, 9):
-        clock.ahead_ms += pause_ms
+    for count in range(1, 9):
         for key in range(50):
-            # Nobody waits for who is known to be away, so the error is there before the answer.
-            with pytest.raises(NoAnswer):
+            with pytest.raises(NoAnswer, match="refused"):
                 ask(desk, source, key)
         source.wait_for(count)
-        pause_ms = min(pause_ms * 2, LONGEST_PAUSE_MS)
-        # Until the desk has noted the answer the next pause has not begun.
-        while desk.health().failures < count:
-            threading.Event().wait(0.005)
-    assert len(source.asked) == 8
+    assert set(source.asked) == {0}
+    assert desk._pause_ms == 8
 
 
-def test_source_that_comes_back_is_asked_at_once_again(desk: SchemaDesk, source: Source, clock: PatientClock) -> None:
-    source.error = NoAnswer("connection refused")
+def test_source_that_comes_back_is_found_out_by_nobody_asking(
+    desk: SchemaDesk, source: Source, clock: PatientClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_desk, "FIRST_PAUSE_MS", 1)
+    source.error = NoAnswer("connection refused", file="http://registry", next_step="look at it")
     with pytest.raises(NoAnswer):
         ask(desk, source, 1)
     clock.ahead_ms += 1_500
     health = desk.health()
-    assert (health.problem, health.failures) == ("connection refused", 1)
+    assert str(health.problem) == "connection refused (file http://registry). Next: look at it"
     assert 1_500 <= (health.away_ms or 0) < 60_000
     source.error = None
-    assert answer_of(desk, source, 1) == 1
-    assert ask(desk, source, 2) == 2
-    assert (desk.health().away_ms, desk.health().problem) == (None, None)
+    pause = threading.Event()
+    while desk.health().away_ms is not None:
+        pause.wait(0.005)
+    count = len(source.asked)
+    assert [ask(desk, source, 1), ask(desk, source, 2)] == [1, 2]
+    assert source.asked[count:] == [2]
+    assert desk.health().failures == count - 1
 
 
 def test_question_that_fails_alone_keeps_no_other_from_being_asked(
@@ -197,7 +194,7 @@ def test_questions_that_wait_are_bounded(desk: SchemaDesk, source: Source, monke
     with pytest.raises(Unavailable):
         ask(desk, source, "asked now")
     source.wait_for(1)
-    for key in range(3):
+    for key in range(2):
         with pytest.raises(Unavailable, match="not answered yet"):
             ask(desk, source, key)
     with pytest.raises(Unavailable, match="3 questions wait"):

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from engine.errors import Invalid
-from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase
+from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase, SchemaSourceStatus
 from serving.status.metrics import Metrics
 from serving.status.page import duration_text, size_text
 from serving.status.routes import STUCK_AFTER_MS, status_routes
@@ -30,6 +30,7 @@ RUNNING = DaemonStatus(
     cycle_count=5,
     partitions=(ORDERS,),
     bounds=(BoundUse(name="spool_bytes", used=90, limit=100),),
+    schema_sources=(SchemaSourceStatus(name="http://registry", questions=5, failures=2),),
     memory_bytes={"daemon": 1024},
 )
 
@@ -141,3 +142,18 @@ def test_json_that_is_no_status_is_invalid(plain: dict[str, object]) -> None:
 def test_sizes_and_durations_read_well() -> None:
     assert [size_text(size) for size in (0, 1536, 5 << 30)] == ["0 B", "1.5 KiB", "5.0 GiB"]
     assert [duration_text(ms) for ms in (0, 59_999, 200_000, 90_000_000)] == ["0 s", "59 s", "3 min 20 s", "1 d 1 h"]
+
+
+def test_schema_registry_that_is_away_is_shown_and_leaves_the_daemon_ready() -> None:
+    away = SchemaSourceStatus(name="r", away_ms=90_000, problem="r does not answer: <refused>", questions=7, failures=6)
+    status = replace(RUNNING, schema_sources=(*RUNNING.schema_sources, away))
+    client = client_of(status)
+    assert [client.get(path).status_code for path in ("/healthz", "/readyz")] == [200, 200]
+    assert "r does not answer: &lt;refused&gt;" in client.get("/").text
+    assert (RUNNING.is_healthy, status.is_healthy) == (True, False)
+    samples = samples_of(client.get("/metrics").text)
+    seconds = {name[1]: value for name, value in samples.items() if name[0] == "floeberg_schema_source_away_seconds"}
+    assert seconds == {"http://registry": 0, "r": 90}
+    assert samples["floeberg_schema_questions_total", "failed", "r"] == 6
+    assert samples["floeberg_schema_questions_total", "answered", "r"] == 1
+    assert DaemonStatus.from_dict(status.to_dict()) == status
