@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.errors import Corrupt, FloebergError
+from engine.formats.value_codec import Decoded
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
 from engine.table.record_file import RecordFile
 from engine.table.row_codecs import RowCodecs
@@ -49,12 +50,9 @@ class _Rewrite:
         )
         for records in blocks:
             value, key = self._codecs.decode(records)
-            missing_keys = frozenset() if key is None else key.missing_schema_ids
-            proposed = frozenset(() if value.proposed_schema is None else (value.proposed_schema,))
-            if value.missing_schema_ids or missing_keys or proposed:
-                return NeedsSchemas(
-                    schema_ids=value.missing_schema_ids, key_schema_ids=missing_keys, proposed_schemas=proposed
-                )
+            needed = _needed(value, key)
+            if needed != NeedsSchemas():
+                return needed
             value_bytes += records.value.size_bytes
             self._file.add(records, value, key)
         if not task.closed:
@@ -68,6 +66,19 @@ class _Rewrite:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _needed(value: Decoded, key: Decoded | None) -> NeedsSchemas:
+    return NeedsSchemas(
+        schema_ids=value.missing_schema_ids,
+        key_schema_ids=frozenset() if key is None else key.missing_schema_ids,
+        proposed_schemas=_proposed(value),
+        proposed_key_schemas=frozenset() if key is None else _proposed(key),
+    )
+
+
+def _proposed(decoded: Decoded) -> frozenset[str]:
+    return frozenset() if decoded.proposed_schema is None else frozenset({decoded.proposed_schema})
 
 
 def _refuse_short_read(path: Path, task: RewriteTask) -> None:

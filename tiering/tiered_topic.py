@@ -55,7 +55,8 @@ class TieredTopic:
             )
             for role, schema_format in ((Role.VALUE, rule.value_format), (Role.KEY, rule.layout.key))
         )
-        self._inference = SchemaInference(rule)
+        self._inference = SchemaInference(rule, Role.VALUE)
+        self._key_inference = SchemaInference(rule, Role.KEY)
         self._opened_at_ms: int | None = None
         self._ask_newest_at_ms: int | None = 0 if rule.use_latest else None
 
@@ -144,7 +145,8 @@ class TieredTopic:
         facts = self.table.facts
         key_codec = facts.key_codec
         if key_codec is not None:
-            key_codec = replace(key_codec, unresolved=self._key_resolver.given_up())
+            options = {**key_codec.options, **self._key_inference.options(self.table)}
+            key_codec = replace(key_codec, unresolved=self._key_resolver.given_up(), options=options)
         options = {**facts.codec.options, **self._inference.options(self.table)}
         codec = replace(facts.codec, unresolved=self._resolver.given_up(), options=options)
         return replace(facts, codec=codec, key_codec=key_codec)
@@ -157,6 +159,8 @@ class TieredTopic:
         assert self.table is not None, "schemas are asked for by records, which need a table"
         if needed.proposed_schemas:
             self.table = self._inference.add(self._writer, self.table, needed.proposed_schemas)
+        if needed.proposed_key_schemas:
+            self.table = self._key_inference.add(self._writer, self.table, needed.proposed_key_schemas)
         of_values = self._resolve(self._resolver, needed.schema_ids, self._add_schemas)
         of_keys = self._resolve(self._key_resolver, needed.key_schema_ids, self._add_key_schemas)
         return of_values or of_keys

@@ -267,3 +267,36 @@ def test_existing_columns_stay_when_a_second_process_opens_the_table(
     )
     assert (again.value_fields, again.key_fields) == (table.value_fields, table.key_fields)
     assert again.iceberg_schema == table.iceberg_schema
+
+
+def test_json_keys_without_a_schema_have_inferred_columns(world: TieringWorld) -> None:
+    rule = TopicRule(pattern="*", value_format="json", layout=TableLayout(key="json"))
+    keys: Keys = [b'{"id":1}', b'{"id": 2}', b"{}", None, b'{"id":3,"region":"eu"}', b"no json", b"7"]
+    values: list[bytes | None] = [b'{"note":"a"}', None, b"{}", b"{}", b"[]", b'{"note":"f"}', b'{"note":"g"}']
+    partition, _ = tier(world, (rule,), (values, keys), (values, keys))
+    found = columns(world)
+    ids = [None if key is None else key["id"] for key in found["kafka_key"]]
+    assert ids[:5] == [1, 2, None, None, 3]
+    assert found["kafka_key"][3] is None
+    table = world.table(partition)
+    assert table.key_codec is not None
+    assert min(table.key_codec.schemas) < 0
+    assert records(world, partition) == list(zip(keys, values, strict=True)) * 2
+
+
+def test_protobuf_keys_are_columns(world: TieringWorld, tmp_path: Path) -> None:
+    folder = tmp_path / "protos"
+    folder.mkdir()
+    (folder / "7.proto").write_text('syntax = "proto3"; message Key { int64 id = 1; string region = 2; }')
+    rule = TopicRule(
+        pattern="*", value_format="raw", layout=TableLayout(key="protobuf"), schema_source=SchemaFolder(folder)
+    )
+    header = b"\x00\x00\x00\x00\x07\x00"
+    keys: Keys = [header + b"\x08\x05\x12\x02eu", header, None, header + b"\x12\x02eu\x08\x05"]
+    values: list[bytes | None] = [b"a", b"b", b"c", b"d"]
+    partition, _ = tier(world, (rule,), (values, keys))
+    found = columns(world)
+    assert [key and (key["id"], key["region"]) for key in found["kafka_key"]][0] == (5, "eu")
+    assert found["kafka_key"][2] is None
+    assert found["kafka_key_raw"] == [None, None, None, keys[3]]
+    assert records(world, partition) == list(zip(keys, values, strict=True))
