@@ -156,8 +156,11 @@ class TopicRepair:
     def _facts(self) -> TableFacts:
         """What files are decoded by: what the table has. Columns are inferred from new records, never from old ones."""
         assert self.topic.table is not None, "only a table that is open is repaired"
-        facts = self.topic.facts()
-        return replace(facts, codec=replace(facts.codec, options=self.topic.table.codec.options))
+        facts, stored = self.topic.facts(), self.topic.table
+        key_codec = facts.key_codec
+        if key_codec is not None and stored.key_codec is not None:
+            key_codec = replace(key_codec, options=stored.key_codec.options)
+        return replace(facts, codec=replace(facts.codec, options=stored.codec.options), key_codec=key_codec)
 
     def _ask_for_schemas(self, candidates: Sequence[Candidate]) -> Unavailable | None:
         """Get what the files lack into the table; the error of a source that is away."""
