@@ -16,6 +16,7 @@ from engine.formats.value_codec import CodecSpec
 from engine.fsck import fsck_table
 from engine.log_reader import LogReader
 from engine.offset_range import OffsetRange
+from engine.records import Records
 from engine.table.catalog import embedded_catalog_properties, open_catalog
 from engine.table.columns import TableLayout
 from engine.table.file_index import FileIndex
@@ -54,11 +55,13 @@ class EvolvingTopic:
         *,
         codec: str = "avro",
         options: Mapping[str, str] = NOTHING,
+        key_codec: str | None = None,
         rewriter: Rewriter | None = None,
     ) -> None:
         self.warehouse = warehouse
         (self.partition,) = warehouse.broker.create_topic(topic)
         self.values: list[bytes | None] = []
+        self.keys: list[bytes | None] = []
         self._writer = warehouse.writer()
         self._rewriter = rewriter or InProcessRewriter()
         self._attempt = 0
@@ -66,19 +69,24 @@ class EvolvingTopic:
             topic=topic,
             topic_id=self.partition.topic_id,
             cluster_id=CLUSTER_ID,
-            layout=TableLayout(),
+            layout=TableLayout(key=key_codec or "string"),
             codec=CodecSpec(name=codec, options=options),
             value_fields=(),
+            key_codec=None if key_codec is None else CodecSpec(name=key_codec),
         )
 
     def add(self, schema_id: int, text: str) -> None:
         self.table = self._writer.add_schemas(self.table, {schema_id: text})
 
-    def tier(self, values: Sequence[bytes | None]) -> None:
+    def add_key(self, schema_id: int, text: str) -> None:
+        self.table = self._writer.add_key_schemas(self.table, {schema_id: text})
+
+    def tier(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> None:
         """One segment and one commit."""
         first = len(self.values)
         self.values += values
-        self.warehouse.broker.append_segment(self.partition, values)
+        self.keys += keys or ()
+        self.warehouse.broker.append_segment(self.partition, values, keys=keys)
         self._attempt += 1
         task = RewriteTask(
             table=self.table.facts,
@@ -114,6 +122,12 @@ class EvolvingTopic:
 
     def read_back(self) -> list[bytes | None]:
         """All values, by offset, as a broker's consumers get them."""
+        return [value for block in self._blocks() for value in block.value.to_list()]
+
+    def read_keys_back(self) -> list[bytes | None]:
+        return [key for block in self._blocks() for key in block.key.to_list()]
+
+    def _blocks(self) -> list[Records]:
         reader = LogReader(file_index=FileIndex())
         try:
             wanted = OffsetRange(start=0, end=len(self.values))
@@ -121,7 +135,7 @@ class EvolvingTopic:
         finally:
             reader.close()
         assert [int(offset) for block in blocks for offset in block.offset] == list(range(len(self.values)))
-        return [value for block in blocks for value in block.value.to_list()]
+        return blocks
 
     def findings(self) -> list[str]:
         """What fsck finds wrong, with the table's files and with the log beside them."""
