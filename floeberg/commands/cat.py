@@ -18,9 +18,10 @@ from floeberg.console import print_line
 from floeberg.plain_value import plain
 
 if TYPE_CHECKING:
-    from engine.formats.value_codec import ValueCodec
+    from engine.formats.value_codec import Decoded
     from engine.log_reader import LogReader
-    from engine.records import Records
+    from engine.records import ByteSpans, Records
+    from engine.table.row_codecs import RowCodecs
     from engine.table.topic_table import TopicTable
 
 _ROWS_AT_ONCE = 1024
@@ -73,38 +74,51 @@ def _ranges(
 def _lines(
     table: TopicTable, reader: LogReader, ranges: Iterator[tuple[int, OffsetRange]], *, as_json: bool
 ) -> Iterator[str]:
-    from engine.formats.value_codec import open_codec
+    from engine.table.row_codecs import RowCodecs
 
-    codec = open_codec(table.codec, table.value_fields)
+    codecs = RowCodecs.of(table)
     for partition, offsets in ranges:
         for block in reader.records(table, partition, offsets):
             for first in range(0, len(block), _ROWS_AT_ONCE):
                 records = block.slice(first, min(len(block), first + _ROWS_AT_ONCE))
-                for record in _plain_records(records, partition, codec):
+                for record in _plain_records(records, partition, codecs):
                     yield json.dumps(record, ensure_ascii=False) if as_json else _line(record)
 
 
-def _plain_records(records: Records, partition: int, codec: ValueCodec) -> Iterator[dict[str, Any]]:
-    """Records as plain values. The value is decoded where it can be, else text, else base64."""
-    decoded = codec.decode(records.value)
-    columns = decoded.columns.to_pylist()
-    schema_ids = decoded.schema_id.to_pylist()
-    is_single = [field.name for field in codec.fields] == ["value"] and codec.name in {"raw", "string"}
+def _plain_records(records: Records, partition: int, codecs: RowCodecs) -> Iterator[dict[str, Any]]:
+    """Records as plain values. Values and typed keys are decoded where they can be, else text, else base64."""
+    from engine.table.error_column import error_column
+
+    value, key = codecs.decode(records)
+    is_single = [field.name for field in codecs.value.fields] == ["value"] and codecs.value.name in {"raw", "string"}
+    values = _decoded(records.value, None if is_single else value)
+    keys, schema_ids = _decoded(records.key, key), value.schema_id.to_pylist()
+    key_schema_ids = None if key is None else key.schema_id.to_pylist()
+    errors = error_column(value, key).to_pylist()
     for row in range(len(records)):
-        value, error = records.value[row], decoded.reason_of(row)
-        typed = value is not None and error is None and not is_single
         yield {
             "partition": partition,
             "offset": int(records.offset[row]),
             "timestamp_ms": int(records.timestamp_ms[row]),
             "timestamp_type": "log append" if int(records.timestamp_type[row]) == 1 else "create",
             "leader_epoch": int(records.leader_epoch[row]),
-            "key": _text(records.key[row]),
-            "value": plain(columns[row]) if typed else _text(value),
+            "key": keys[row],
+            "value": values[row],
             "headers": [] if records.headers is None else _headers(records.headers.of_record(row)),
             "schema_id": schema_ids[row],
-            "error": error,
+            **({} if key_schema_ids is None else {"key_schema_id": key_schema_ids[row]}),
+            "error": errors[row],
         }
+
+
+def _decoded(content: ByteSpans, decoded: Decoded | None) -> list[Any]:
+    """Each string as its columns where these are all of it, else as text."""
+    texts = [_text(content[row]) for row in range(len(content))]
+    if decoded is None:
+        return texts
+    columns = decoded.columns.to_pylist()
+    is_whole = [text is not None and decoded.reason_of(row) is None for row, text in enumerate(texts)]
+    return [plain(column) if whole else text for column, whole, text in zip(columns, is_whole, texts, strict=True)]
 
 
 def _headers(pairs: list[tuple[bytes, bytes | None]]) -> list[list[Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import fastavro
 import pytest
+from typer.testing import CliRunner
 
 from engine.errors import Invalid
 from engine.formats.schema_folder import SchemaFolder
@@ -20,6 +21,7 @@ from engine.offset_range import OffsetRange
 from engine.table.columns import TableLayout
 from engine.table.file_index import FileIndex
 from engine.topic_partition import TopicIdPartition
+from floeberg.cli import app
 from floeberg.duckdb_session import _extension_file
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.tiering_limits import TieringLimits
@@ -300,3 +302,19 @@ def test_protobuf_keys_are_columns(world: TieringWorld, tmp_path: Path) -> None:
     assert found["kafka_key"][2] is None
     assert found["kafka_key_raw"] == [None, None, None, keys[3]]
     assert records(world, partition) == list(zip(keys, values, strict=True))
+
+
+def test_cat_shows_the_keys_fields(world: TieringWorld, schemas: SchemaFolder) -> None:
+    keys: Keys = [avro(1, {"id": 7}), None, b"no avro"]
+    tier(world, rules(schemas), ([b"a", b"b", b"c"], keys))
+    settings = world.root / "floeberg.toml"
+    settings.write_text('data_dir = "data"\n[broker]\nbootstrap = "localhost:1"\nlog_dirs = ["kafka-logs"]\n')
+    done = CliRunner().invoke(app, ["--config", str(settings), "cat", "orders", "--json"])
+    assert done.exit_code == 0, done.output
+    shown = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [(record["key"], record["key_schema_id"], record["value"]) for record in shown] == [
+        ({"id": 7}, 1, "a"),
+        (None, None, "b"),
+        ("no avro", None, "c"),
+    ]
+    assert shown[2]["error"].startswith("key: ")
