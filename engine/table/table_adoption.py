@@ -247,7 +247,9 @@ def _column_problem(view: TopicTable, schema: Schema, spec: PartitionSpec) -> st
             return f"the column {own.name} was dropped"
         if there.name != own.name:
             return f"the column {own.name} was renamed to {there.name}"
-        if there.field_type != own.field_type:
+        # A typed key's fields are found by id, as a value's are.
+        is_typed_key = own.name == layout.key_column and layout.has_typed_key and there.field_type.is_struct
+        if there.field_type != own.field_type and not is_typed_key:
             return f"the column {own.name} was made {there.field_type}, it was {own.field_type}"
     by = [(field.source_id, field.transform) for field in spec.fields]
     if by != [(view.iceberg_schema.find_field(layout.partition).field_id, IdentityTransform())]:

@@ -318,3 +318,30 @@ def test_cat_shows_the_keys_fields(world: TieringWorld, schemas: SchemaFolder) -
         ("no avro", None, "c"),
     ]
     assert shown[2]["error"].startswith("key: ")
+
+
+def test_table_that_another_program_rewrote_gives_the_same_keys(world: TieringWorld, schemas: SchemaFolder) -> None:
+    first: Keys = [avro(1, {"id": 7}), None, b"no avro", avro(5, {"id": None})]
+    second: Keys = [avro(2, {"id": 2**40, "region": "eu"}), avro(4, "k")]
+    values: list[bytes | None] = [b"a", b"b", None, b"d"]
+    partition, _ = tier(world, rules(schemas), (values, first), ([b"e", b"f"], second))
+    table = world.catalog.load_table(("kafka", "orders"))
+    table.overwrite(table.scan().to_arrow())
+    limits = TieringLimits(lag_interval_ms=0, config_interval_ms=0, reload_interval_ms=0)
+    world.broker.append_segment(partition, [b"g"], keys=[avro(1, {"id": 9})])
+    report = world.loop(rules=rules(schemas), limits=limits).cycle()
+    assert ranges_of(report, partition) == [(6, 7)]
+    assert world.table(partition).adopted
+    expected = [*zip(first, values, strict=True), *zip(second, [b"e", b"f"], strict=True), (avro(1, {"id": 9}), b"g")]
+    assert records(world, partition) == expected
+
+
+def test_key_field_that_another_program_renamed_stops_nothing(world: TieringWorld, schemas: SchemaFolder) -> None:
+    partition, _ = tier(world, rules(schemas), ([b"a"], [avro(1, {"id": 7})]))
+    with world.catalog.load_table(("kafka", "orders")).update_schema() as update:
+        update.rename_column("kafka_key.id", "number")
+    world.broker.append_segment(partition, [b"b"], keys=[avro(2, {"id": 8, "region": "eu"})])
+    report = world.loop(rules=rules(schemas)).cycle()
+    assert (report.commits, report_of(report, partition).problem) == (1, None)
+    assert columns(world)["kafka_key"] == [{"number": 7, "region": None}, {"number": 8, "region": "eu"}]
+    assert records(world, partition) == [(avro(1, {"id": 7}), b"a"), (avro(2, {"id": 8, "region": "eu"}), b"b")]
