@@ -165,6 +165,18 @@ def test_wrong_settings_are_told_without_their_secrets(tmp_path: Path, source: s
     assert "s3cret" not in str(caught.value)
 
 
+def test_certificates_lie_where_the_settings_file_says_and_several_forms_of_schemas_mean_the_same(
+    tmp_path: Path,
+) -> None:
+    table = load(tmp_path, LEAST + AVRO + '{url = "https://h", ca_file = "tls/ca.pem", cert_file = "/c.pem"}\n')
+    registry = table.topics[0].registry
+    assert registry is not None
+    assert (registry.ca_file, registry.cert_file, registry.key_file) == (tmp_path / "tls/ca.pem", Path("/c.pem"), None)
+    forms = ['"http://a"', '["http://a"]', '{url = "http://a"}', '{url = ["http://a"]}']
+    found = {load(tmp_path, f"{LEAST}{AVRO}{form}\n").topics[0].registry.__repr__() for form in forms}
+    assert len(found) == 1
+
+
 def test_file_is_the_named_one_or_that_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_settings_file(None) is None
     (tmp_path / "floeberg.toml").write_text(LEAST)

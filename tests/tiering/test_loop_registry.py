@@ -16,6 +16,7 @@ from floeberg.registry_settings import RegistrySettings
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import TopicSettings
 from floeberg.status_board import StatusBoard
+from tests.engine.formats.avro_values import framed as avro_framed
 from tests.engine.formats.registry_server import RegistryServer, running_registry
 from tests.tiering.test_loop_schemas import FIRST, SECOND, columns, order
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
@@ -112,3 +113,29 @@ def test_registry_that_is_gone_costs_its_topics_their_columns_only_for_what_is_u
     (problem,) = board.status().all_problems
     assert problem.startswith(f"the schema registry does not answer: timed out (file {gone}). Next: ")
     after.close()
+
+
+def test_schemas_of_two_compatibility_groups_that_contradict_each_other_stand_in_one_table(
+    world: TieringWorld, registry: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_desk, "WAIT_MS", 60_000)
+    texts = {}
+    for schema_id, kind in ((11, "long"), (12, "string"), (13, "long")):
+        texts[schema_id] = {"type": "record", "name": "Fee", "fields": [{"name": "amount", "type": kind}]}
+        group = {"metadata": {"properties": {"major": "2" if kind == "string" else "1"}}}
+        registry.register("fees-value", schema_id, json.dumps(texts[schema_id]), **group)
+    (partition,) = world.broker.create_topic("fees")
+    sources = SchemaSources(tmp_path / "data", world.clock)
+    schemas = RegistrySettings(url=(registry.url,), use_latest=True, metadata={"major": "2"})
+    source = sources.of(TopicSettings(value="avro", schemas=schemas))
+    loop = world.loop(rules=(TopicRule(pattern="*", value_format="avro", schema_source=source, use_latest=True),))
+    loop.cycle()
+    table = world.catalog.load_table(("kafka", "fees"))
+    assert str(table.schema().find_field("amount").field_type) == "string", "of the newest in the group of major 2"
+    values = [avro_framed(texts[13], {"amount": 5}, 13), avro_framed(texts[12], {"amount": "5"}, 12)]
+    world.broker.append_segment(partition, values)
+    assert ranges_of(loop.cycle(), partition) == [(0, 2)]
+    found = columns(world, "fees")
+    assert (found["amount"], found["amount__long"]) == ([None, "5"], [5, None])
+    assert found["kafka_value_raw"] == [None, None]
+    sources.close()
