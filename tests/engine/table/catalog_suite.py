@@ -14,7 +14,9 @@ from engine.offset_range import OffsetRange
 from engine.table import catalog as catalogs
 from engine.table.catalog import CommitConflict, open_catalog
 from engine.table.columns import TableLayout
+from engine.table.manifests import ManifestReader
 from engine.table.range_append import Outcome
+from engine.table.replacement import FileReplacement, ReplacementOutcome
 from engine.table.table_commit import plan_commit, stage_commit
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TopicTable
@@ -76,6 +78,29 @@ class CatalogSuite:
         assert mine.location == theirs.location
         catalog, taken = under_test.catalog(), mine.identifier
         assert catalogs.create(catalog, taken, schema=mine.iceberg_schema) is None
+
+    def test_file_takes_the_place_of_another_and_a_second_one_comes_too_late(
+        self, under_test: CatalogUnderTest
+    ) -> None:
+        writer = under_test.writer()
+        table = writer.commit(ensure_table(writer), [append_of(ensure_table(writer), 0, 10)]).table
+        (old,) = ManifestReader().files(table).own
+        mine, theirs = (append_of(table, 0, 10, attempt=attempt) for attempt in ("mine", "theirs"))
+        assert mine.file is not None
+        assert theirs.file is not None
+        rival = under_test.writer()
+        found = rival.replace(under_test.reopened(), [FileReplacement(old=old, digest=theirs.digest, new=theirs.file)])
+        assert found.outcomes == (ReplacementOutcome.REPLACED,)
+        result = writer.replace(table, [FileReplacement(old=old, digest=mine.digest, new=mine.file)])
+        assert result.outcomes == (ReplacementOutcome.GONE,)
+        seen = under_test.reopened()
+        assert (seen.ledger, seen.foreign) == (table.ledger, None)
+        assert [file.path for file in ManifestReader().files(seen).own] == [theirs.file.description.path]
+        assert under_test.offsets(seen) == list(range(10))
+        current = under_test.catalog().load_table(seen.identifier).metadata.current_snapshot()
+        assert current is not None
+        assert current.summary is not None
+        assert current.summary.operation.value == "replace"
 
     def test_files_and_ledger_appear_in_one_commit(self, under_test: CatalogUnderTest) -> None:
         writer = under_test.writer()
