@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from floeberg.cli import app
 from tests.evolution.case import a, array, decimal, record
 from tests.evolution.evolving_topic import EvolvingTopic, Warehouse
+from tests.evolution.protobuf_values import descriptor_text
 
 ITEM = record(a("sku", "string"), a("count", "int"), name="Item")
 ORDER = record(a("id", "int"), a("total", decimal(10)), a("items", array(ITEM)), name="Order")
@@ -25,6 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     warehouse = Warehouse(made / "world")
     EvolvingTopic(warehouse, "orders").add(1, json.dumps(ORDER))
     EvolvingTopic(warehouse, "notes", codec="raw")
+    EvolvingTopic(warehouse, "payments", codec="protobuf").add(1, descriptor_text("int32 id = 1; string note = 2;"))
+    EvolvingTopic(warehouse, "keyed", codec="raw", key_codec="avro").add_key(1, json.dumps(record(a("id", "int"))))
     (made / "floeberg.toml").write_text(
         f'data_dir = "{made}/world/data"\n[broker]\nbootstrap = "127.0.0.1:1"\nlog_dirs = ["{made}"]\n'
         '[[topics]]\nname = "orders"\nvalue = "avro"\nschemas = "http://127.0.0.1:1"\n'
@@ -104,12 +107,30 @@ def test_checking_changes_nothing(folder: Path) -> None:
     assert json.loads(again.stdout)["columns_added"] == [{"column": "id__string", "type": "string"}]
 
 
+def test_protobuf_is_told_by_its_numbers_and_finds_its_imports_beside_it(folder: Path) -> None:
+    (folder / "money.proto").write_text('syntax = "proto3"; message Money { int64 units = 1; }')
+    new = 'import "money.proto"; message Row { int64 number = 1; string note = 2; Money paid = 3; }'
+    done = check(folder, f'syntax = "proto3"; {new}', "--json", topic="payments", name="new.proto")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["columns_promoted"] == [{"column": "id", "from": "int", "to": "long"}]
+    assert told["fields_elsewhere"] == [{"field": "number", "column": "id"}]
+    assert told["columns_added"] == [{"column": "paid", "type": "struct<units: long>"}]
+
+
+def test_schema_of_keys_is_told_apart_from_that_of_values(folder: Path) -> None:
+    done = check(folder, record(a("id", "string"), a("kafka_offset", "int")), "--key", "--json", topic="keyed")
+    assert done.exit_code == 1
+    assert [one["column"] for one in json.loads(done.stdout)["columns_added"]] == ["id__string", "kafka_offset"]
+
+
 @pytest.mark.parametrize(
     ("schema", "topic", "name", "problem"),
     [
         ("{", "orders", "new.avsc", "not JSON"),
         (ORDER, "orders", "new.proto", "ends otherwise"),
         (ORDER, "notes", "new.avsc", "has no schemas"),
+        ("message Row {", "payments", "new.proto", "new.proto"),
         (ORDER, "nothing", "new.avsc", "There is no table"),
     ],
 )

@@ -247,6 +247,19 @@ def test_remembered_encodings_stay_and_new_columns_get_theirs() -> None:
     assert choose_settings(pa.Table.from_batches([rows(1000, 77)]), chosen) == chosen
 
 
+def test_encoding_that_a_promoted_column_can_not_keep_is_chosen_anew_and_no_other() -> None:
+    remembered = ParquetSettings(encodings={"d": DELTA_BINARY_PACKED, "n": DELTA_BINARY_PACKED, "s": DELTA_BYTE_ARRAY})
+    narrow = {"d": pa.decimal128(10, 2), "n": pa.int32(), "s": pa.string()}
+    wide = {"d": pa.decimal128(30, 2), "n": pa.int64(), "s": pa.string()}
+    assert remembered.covers(pa.schema(narrow))
+    assert not remembered.covers(pa.schema(wide))
+    assert remembered.encoding_of("d", wide["d"]) == PLAIN
+    sample = pa.table([pa.array([None, None], kind) for kind in wide.values()], schema=pa.schema(wide))
+    chosen = choose_settings(sample, remembered)
+    assert chosen.encodings == {**remembered.encodings, "d": PLAIN}
+    assert chosen.covers(pa.schema(wide))
+
+
 def test_settings_survive_their_json_and_refuse_what_no_writer_does() -> None:
     settings = choose_settings(pa.Table.from_batches([rows(100)]))
     assert ParquetSettings.from_json(settings.to_json()) == settings
