@@ -47,6 +47,9 @@ _WORTH_BYTES = 128
 _REPEATED_BYTES = 64
 """A page so small is compared with the one before it: pages of nulls, or of one value, are all the same."""
 
+_REMEMBERED_BYTES = 2048
+"""Pages of a chunk that is compared with the one before it, which has a few bytes a page."""
+
 _PLAIN, _RLE = 0, 3
 _UNCOMPRESSED, _ZSTD = 0, 6
 """Compression codecs."""
@@ -114,15 +117,72 @@ class PageCompressor:
         return _ZSTD, found
 
 
-def write_chunk(
-    leaf: Leaf, levels: EncodedLevels, values: EncodedValues, compressor: PageCompressor, position: int
-) -> tuple[WrittenChunk, bytes]:
-    """The chunk that begins at byte ``position`` of the file, and its bytes."""
-    entry_counts = levels.entry_at[1:] - levels.entry_at[:-1]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _PlacelessChunk:
+    """A chunk but for where in the file it is: ``page_sizes`` with their headers, and ColumnMetaData up to the places
+    of the pages and from there on."""
+
+    data: bytes
+    page_sizes: NDArray[np.int64]
+    has_dictionary: bool
+    metadata_head: bytes
+    metadata_rest: bytes
+    column_index: bytes | None
+    uncompressed_bytes: int
+    statistics: ChunkStatistics
+
+    def at(self, position: int) -> WrittenChunk:
+        """The chunk that begins at byte ``position`` of the file."""
+        starts = np.cumsum(self.page_sizes) - self.page_sizes + position
+        first = int(self.has_dictionary)
+        places = [(9, I64, zigzag(int(starts[first])))]
+        if self.has_dictionary:
+            places.append((11, I64, zigzag(position)))
+        return WrittenChunk(
+            metadata=self.metadata_head + struct(places, after=7)[:-1] + self.metadata_rest,
+            offset_index=_offset_index(starts[first:], self.page_sizes[first:]),
+            column_index=self.column_index,
+            uncompressed_bytes=self.uncompressed_bytes,
+            statistics=self.statistics,
+        )
+
+
+class ChunkWriter:
+    """The chunks of one column. One that is small and has the same pages as the one before is made only once: every
+    row group has columns of nulls, and most of Kafka's own columns are one value."""
+
+    def __init__(self, leaf: Leaf, compressor: PageCompressor) -> None:
+        self._leaf = leaf
+        self._compressor = compressor
+        self._pages_before: tuple[bytes, ...] | None = None
+        self._before: _PlacelessChunk | None = None
+
+    def write(self, levels: EncodedLevels, values: EncodedValues, position: int) -> tuple[WrittenChunk, bytes]:
+        """The chunk that begins at byte ``position`` of the file, and its bytes."""
+        pages = _small_pages(levels, values)
+        if self._before is None or pages is None or pages != self._pages_before:
+            self._before = _encode(self._leaf, levels, values, self._compressor)
+            self._pages_before = pages
+        return self._before.at(position), self._before.data
+
+
+def _small_pages(levels: EncodedLevels, values: EncodedValues) -> tuple[bytes, ...] | None:
+    """All that a chunk is made of, or None where that is a lot."""
+    size = int(values.page_at[-1])
+    dictionary = values.dictionary or b""
+    if size + len(dictionary) > _REMEMBERED_BYTES:
+        return None
+    arrays = (values.data[:size], values.page_at, levels.entry_at, levels.value_at)
+    return (bytes(dictionary), *(array.tobytes() for array in arrays))
+
+
+def _encode(leaf: Leaf, levels: EncodedLevels, values: EncodedValues, compressor: PageCompressor) -> _PlacelessChunk:
+    entry_counts = np.diff(levels.entry_at)
     codec, bodies = compressor.chunk(values.dictionary, values.data, values.page_at)
-    first = int(values.dictionary is not None)
+    has_dictionary = values.dictionary is not None
+    first = int(has_dictionary)
     pages = np.empty((5, len(bodies)), np.int64)
-    pages[0, first:] = values.page_at[1:] - values.page_at[:-1]
+    pages[0, first:] = np.diff(values.page_at)
     pages[1] = [len(body) for body in bodies]
     pages[2] = [zlib.crc32(body) for body in bodies]
     pages[3, first:] = entry_counts
@@ -133,61 +193,39 @@ def write_chunk(
     head = np.empty(len(bodies) * headers.LARGEST_HEADER, np.uint8)
     head_at = np.empty(len(bodies) + 1, np.int64)
     headers.page_headers(*pages, head, head_at)
-    encoded_head, bounds_of_head = head.tobytes(), head_at.tolist()
+    view, ends = head.data, head_at.tolist()
     pieces: list[bytes | memoryview] = []
-    for at, body in enumerate(bodies):
-        pieces += (encoded_head[bounds_of_head[at] : bounds_of_head[at + 1]], body)
-    page_sizes = pages[1] + head_at[1:] - head_at[:-1]
-    page_starts = np.cumsum(page_sizes) - page_sizes + position
+    for (start, end), body in zip(pairwise(ends), bodies, strict=True):
+        pieces += (view[start:end], body)
     data = b"".join(pieces)
+    bounds = values.bounds()
     statistics = ChunkStatistics(
         size_bytes=len(data),
         value_count=levels.entry_count,
         null_count=levels.entry_count - levels.value_count,
-        nan_count=values.bounds.nan_count,
-        extremes=values.bounds.extremes(),
+        nan_count=bounds.nan_count,
+        extremes=bounds.extremes(),
     )
-    uncompressed = int(pages[0].sum()) + bounds_of_head[-1]
-    null_counts = entry_counts - (levels.value_at[1:] - levels.value_at[:-1])
-    written = WrittenChunk(
-        metadata=_metadata(leaf, levels, values, statistics, codec, uncompressed, page_starts),
-        offset_index=_offset_index(page_starts[first:], page_sizes[first:]),
-        column_index=_column_index(values.bounds, null_counts, entry_counts),
+    uncompressed = int(pages[0].sum()) + ends[-1]
+    page_counts = [_page_encoding(2, _PLAIN, 1)] if has_dictionary else []
+    page_counts.append(_page_encoding(0, values.encoding, levels.page_count))
+    sizes = ((5, levels.entry_count), (6, uncompressed), (7, statistics.size_bytes))
+    behind = (
+        (12, STRUCT, _encoded_statistics(bounds, statistics)),
+        (13, LIST, listed(STRUCT, page_counts)),
+        (16, STRUCT, _size_statistics(levels, values)),
+    )
+    return _PlacelessChunk(
+        data=data,
+        page_sizes=pages[1] + np.diff(head_at),
+        has_dictionary=has_dictionary,
+        metadata_head=_metadata_head(leaf, values.encoding, has_dictionary, codec)
+        + struct(((field, I64, zigzag(size)) for field, size in sizes), after=4)[:-1],
+        metadata_rest=struct(behind, after=11 if has_dictionary else 9),
+        column_index=_column_index(bounds, entry_counts - np.diff(levels.value_at), entry_counts),
         uncompressed_bytes=uncompressed,
         statistics=statistics,
     )
-    return written, data
-
-
-def _metadata(
-    leaf: Leaf,
-    levels: EncodedLevels,
-    values: EncodedValues,
-    statistics: ChunkStatistics,
-    codec: int,
-    uncompressed: int,
-    page_starts: NDArray[np.int64],
-) -> bytes:
-    """ColumnMetaData."""
-    has_dictionary = values.dictionary is not None
-    page_counts = [_page_encoding(0, values.encoding, levels.page_count)]
-    places = [(9, I64, zigzag(int(page_starts[int(has_dictionary)])))]
-    if has_dictionary:
-        page_counts.insert(0, _page_encoding(2, _PLAIN, 1))
-        places.append((11, I64, zigzag(int(page_starts[0]))))
-    rest = struct(
-        (
-            (5, I64, zigzag(levels.entry_count)),
-            (6, I64, zigzag(uncompressed)),
-            (7, I64, zigzag(statistics.size_bytes)),
-            *places,
-            (12, STRUCT, _encoded_statistics(values.bounds, statistics)),
-            (13, LIST, listed(STRUCT, page_counts)),
-            (16, STRUCT, _size_statistics(levels, values)),
-        ),
-        after=4,
-    )
-    return _metadata_head(leaf, values.encoding, has_dictionary, codec) + rest
 
 
 @lru_cache(maxsize=4096)

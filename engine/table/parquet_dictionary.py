@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -85,7 +87,11 @@ class _Index:
         return most
 
     def _encode(
-        self, levels: EncodedLevels, scratch: Scratch, dictionary: NDArray[np.uint8], bounds: PageBounds
+        self,
+        levels: EncodedLevels,
+        scratch: Scratch,
+        dictionary: NDArray[np.uint8],
+        bounds: Callable[[], PageBounds],
     ) -> EncodedValues:
         room = levels.size_bytes + 5 * self._count + levels.page_count * PAGE_OVERHEAD + ROOM
         out = scratch.take(room)
@@ -133,10 +139,9 @@ class NumberDictionary(_Index):
 
     def encode(self, levels: EncodedLevels, scratch: Scratch) -> EncodedValues:
         entries = self._page[: self._entries]
+        bounds = partial(number_bounds, self._leaf, entries, levels.value_at, self._index)
         if len(entries) == 1:
-            bounds = self._bounds_of_one(entries, levels)
-        else:
-            bounds = number_bounds(self._leaf, entries, levels.value_at, self._index)
+            bounds = partial(self._bounds_of_one, entries, levels)
         return self._encode(levels, scratch, entries.view(np.uint8), bounds)
 
     def _bounds_of_one(self, entry: NDArray[Any], levels: EncodedLevels) -> NumberBounds:
@@ -202,6 +207,9 @@ class StringDictionary(_Index):
         return True
 
     def encode(self, levels: EncodedLevels, scratch: Scratch) -> EncodedValues:
+        return self._encode(levels, scratch, self._page[: self._used], partial(self._bounds, levels))
+
+    def _bounds(self, levels: EncodedLevels) -> StringBounds:
         low, high = np.empty(levels.page_count, np.int64), np.empty(levels.page_count, np.int64)
         kernels.entry_bounds(
             self._index,
@@ -215,10 +223,7 @@ class StringDictionary(_Index):
             low,
             high,
         )
-        bounds = StringBounds(
-            low=self._strings_at(low), high=self._strings_at(high), signed_size=self._leaf.signed_size
-        )
-        return self._encode(levels, scratch, self._page[: self._used], bounds)
+        return StringBounds(low=self._strings_at(low), high=self._strings_at(high), signed_size=self._leaf.signed_size)
 
     def _strings_at(self, entries: NDArray[np.int64]) -> list[bytes | None]:
         return [

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.table.columns import leaves
-from engine.table.parquet_chunk import ChunkStatistics, PageCompressor, WrittenChunk, write_chunk
+from engine.table.parquet_chunk import ChunkStatistics, ChunkWriter, PageCompressor, WrittenChunk
 from engine.table.parquet_footer import MAGIC, TRAILER_BYTES, ParquetFooter, encode_footer
 from engine.table.parquet_leaf import LeafWriter
 from engine.table.parquet_settings import ParquetSettings
@@ -53,7 +53,8 @@ class ParquetFile:
             )
             for leaf in _leaves_of(self._footer, schema)
         ]
-        self._compressor = PageCompressor()
+        compressor = PageCompressor()
+        self._chunk_writers = [ChunkWriter(writer.leaf, compressor) for writer in self._leaves]
         self._scratch = Scratch()
         self._groups: list[_WrittenGroup] = []
         self._rows = 0
@@ -76,9 +77,9 @@ class ParquetFile:
             return
         start = self._position
         chunks = []
-        for writer in self._leaves:
+        for writer, chunk_writer in zip(self._leaves, self._chunk_writers, strict=True):
             levels, values = writer.encode(self._scratch)
-            chunk, data = write_chunk(writer.leaf, levels, values, self._compressor, self._position)
+            chunk, data = chunk_writer.write(levels, values, self._position)
             self._put(data)
             writer.clear()
             chunks.append(chunk)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EncodedValues:
-    """Pages, levels included: page ``n`` is ``data[page_at[n]:page_at[n + 1]]``; ``dictionary`` its page, PLAIN."""
+    """Pages, levels included: page ``n`` is ``data[page_at[n]:page_at[n + 1]]``; ``dictionary`` its page, PLAIN.
+
+    ``bounds`` finds the pages' bounds, as long as the column has these values."""
 
     data: NDArray[np.uint8]
     page_at: NDArray[np.int64]
     encoding: int
-    bounds: PageBounds
+    bounds: Callable[[], PageBounds]
     dictionary: memoryview | None = None
     dictionary_entries: int = 0
     value_bytes: int | None = None
@@ -190,7 +193,7 @@ class Numbers:
             data=out,
             page_at=page_at,
             encoding=ENCODING_IDS[self._encoding],
-            bounds=number_bounds(self._leaf, values, levels.value_at),
+            bounds=partial(number_bounds, self._leaf, values, levels.value_at),
         )
 
 
@@ -285,7 +288,7 @@ class Strings:
             data=out,
             page_at=page_at,
             encoding=ENCODING_IDS[self._encoding],
-            bounds=self._bounds(levels.value_at),
+            bounds=partial(self._bounds, levels.value_at),
             value_bytes=None if size else used,
         )
 

@@ -316,6 +316,42 @@ def test_duckdb_reads_the_same_rows_and_prunes_by_our_statistics(tmp_path: Path)
     assert duckdb.sql(f"select count(*) from '{path}' where d < -100").fetchone() == (50,)
 
 
+def test_row_groups_of_the_same_pages_say_what_each_would_say_alone() -> None:
+    schema = pa.schema(
+        [
+            pa.field("null", pa.string()),
+            pa.field("one", pa.int64()),
+            pa.field("text", pa.string()),
+            pa.field("nan", pa.float64()),
+            pa.field("list", pa.list_(pa.int32())),
+        ]
+    )
+    usual: dict[str, Any] = {"null": None, "one": 1, "text": "a", "nan": 0.5, "list": [1, 2]}
+    others = [
+        {},
+        {},
+        {"null": "b", "one": 2},
+        {"text": None, "nan": float("nan")},
+        {"list": []},
+        {"list": [1, 2, 3]},
+        {},
+    ]
+    groups = [pa.RecordBatch.from_pylist([usual | other] * 20, schema=schema) for other in others]
+    groups += [groups[0].slice(7), groups[0]]
+    for encodings in ({}, {"one": DICTIONARY, "text": DICTIONARY, "nan": DICTIONARY, "list.list.element": DICTIONARY}):
+        data = write(groups, schema, encodings, group_rows=1)
+        assert same(read(data), pa.Table.from_batches(groups))
+        for chunks, batch in zip(unpacked(footer_of(data))[4], groups, strict=True):
+            alone = write([batch], schema, encodings)
+            for chunk, peer in zip(chunks[1], unpacked(footer_of(alone))[4][0][1], strict=True):
+                # Field 9 and 11 are places.
+                assert chunk[3] | {9: 0, 11: 0} == peer[3] | {9: 0, 11: 0}
+                assert chunk.keys() == peer.keys()
+                assert 6 not in chunk or index(data, chunk, 6) == index(alone, peer, 6)
+                locations, peers = (index(*one, 4)[1] for one in ((data, chunk), (alone, peer)))
+                assert [page | {1: 0} for page in locations] == [page | {1: 0} for page in peers]
+
+
 def test_pages_begin_every_so_many_rows_and_metadata_says_who_wrote_it() -> None:
     schema = pa.schema([pa.field("n", pa.int64())])
     table = pa.table([pa.array(range(20))], schema=schema)
