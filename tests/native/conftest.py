@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from engine.clock import SystemClock
+from floeberg.room_settings import topic_rules
+from floeberg.schema_sources import SchemaSources
+from floeberg.settings import BrokerSettings, Settings
 from tests.native.stage import PLAIN, TIERED, NativeStage, Sent, sample
+from tests.native.value_topics import value_topics, write_schemas
 
 RECORDS = 40_000
 
@@ -31,7 +36,12 @@ class History:
 
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeStage]:
-    with NativeStage(tmp_path_factory.mktemp("native")) as stage:
+    folder = tmp_path_factory.mktemp("native")
+    write_schemas(folder)
+    broker = BrokerSettings(bootstrap="of the stage", log_dirs=(folder,))
+    settings = Settings(broker=broker, topics=value_topics(folder))
+    rules = topic_rules(settings, SchemaSources(folder, SystemClock()))
+    with NativeStage(folder, rules) as stage:
         yield stage
 
 

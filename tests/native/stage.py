@@ -131,8 +131,10 @@ class WatchedRewriter(InProcessRewriter):
 class NativeStage:
     """The broker, the tiering loop with its work done in this process, and the log door in front of the tables."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rules: Sequence[TopicRule] = ()) -> None:
+        """``rules`` come before the one that keeps the values of every topic as bytes."""
         self.folder = folder
+        self._rules = (*rules, TopicRule(pattern="*", value_format="raw"))
         self.commits = CommitSignal()
         self.doors: list[WatchedDoor] = []
         self.rewriter = WatchedRewriter()
@@ -157,7 +159,7 @@ class NativeStage:
             writer=self._writer,
             verifier=self._verifier,
             rewriter=self.rewriter,
-            rules=[TopicRule(pattern="*", value_format="raw")],
+            rules=self._rules,
             clock=SystemClock(),
             limits=TieringLimits(cycle_interval_ms=200, config_interval_ms=500, stopped_retry_ms=2_000),
         )
