@@ -140,7 +140,7 @@ def begin_element(context, base, size, at, end, frame):  # type: ignore[no-untyp
     if issue == LONE_SURROGATE:
         set_word(frame, F_PREVIOUS, np.int64(1))
     at, spaced = pass_colon(base, at, end, report)
-    return step + 2, entry, at, issue if issue != 0 or (at < 0 and spaced == 0) else spaced
+    return step + 2, entry, at, issue if issue != 0 and at >= 0 else spaced
 
 
 @njit(nogil=True, cache=True)

@@ -1,10 +1,10 @@
 """A form: how a writer spells JSON, apart from the values. With the columns it gives a record's text back.
 
-As text, in the column ``json_form``, it is self-contained: a JSON object of the traits a spelling has ("traits", by
-name), for each object of the schema whose members are not in the schema's order its members' names ("order"), and for
-each object with members that are written as null, not left out, their names ("null", or true for all). Objects go by
-their path in the text: "" is the whole, ``items[].product`` one inside a list. No text at all (null) is the standard
-form: no trait, the schema's order, what is null left out.
+As text, in the column ``json_form``, it is self-contained: a JSON object of the traits that the spelling has ("traits",
+by name), for each object of the schema whose members are not in the schema's order its members' names ("order"), and
+for each object with members that are written as null, not left out, their names ("null", or true for all). Objects go
+by their path in the schema, in the names of columns: "" is the whole, ``items[].product`` one inside a list. No text at
+all (null) is the standard form: no trait, the schema's order, what is null left out.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ TRAITS = {
     "space after colon": op.SPACE_AFTER_COLON,
     "final newline": op.FINAL_NEWLINE,
     "ascii": op.ASCII_ONLY,
+    "escaped pairs": op.ESCAPED_PAIRS,
     "escaped delete": op.ESCAPED_DELETE,
     "escaped slash": op.ESCAPED_SLASH,
     "escaped html": op.ESCAPED_HTML,
@@ -38,7 +39,8 @@ TRAITS = {
     "1e16": op.EXPONENT_FROM_16,
     "1e21": op.EXPONENT_FROM_21,
     "1e-4": op.EXPONENT_AT_MINUS_4,
-    "1e-5": op.EXPONENT_FROM_MINUS_5,
+    "1e-5": op.EXPONENT_AT_MINUS_5,
+    "1e-6": op.EXPONENT_AT_MINUS_6,
     "1e-7": op.EXPONENT_FROM_MINUS_7,
     "E": op.UPPER_EXPONENT,
     "e+": op.EXPONENT_PLUS,

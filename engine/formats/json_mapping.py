@@ -18,6 +18,8 @@ VALUE_NAME = "value"
 # A top-level member must not be taken for one of Kafka's columns, or for the codec's own.
 _TAKEN_PREFIX = "kafka_"
 
+_DIVIDERS = frozenset(".[]{}")
+
 _SCALARS = {
     Scalar.STRING: pa.string(),
     Scalar.LONG: pa.int64(),
@@ -63,12 +65,15 @@ def wanted_fields(root: Node) -> list[pa.Field]:
 def column_names(members: Sequence[str], *, is_top: bool) -> Mapping[str, str]:
     """The column of each member: its own name, but for what engines and catalogs read as something else.
 
-    A dot divides levels, and a name that is empty is none. A function of the object's members alone.
+    A dot divides levels, brackets are those of lists and maps, and a name that is empty is none: so no two paths are
+    alike. A function of the object's members alone.
     """
     taken = set(members)
     names: dict[str, str] = {}
     for member in members:
-        name = "".join("_" if character == "." or not character.isprintable() else character for character in member)
+        name = "".join(
+            "_" if character in _DIVIDERS or not character.isprintable() else character for character in member
+        )
         if not name or (is_top and (name.casefold().startswith(_TAKEN_PREFIX) or name == FORM_COLUMN)):
             name = f"_{name}"
         plain, number = name, 2

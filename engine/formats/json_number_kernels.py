@@ -13,10 +13,11 @@ from engine.formats.double_kernels import nearest_double, shortest_digits
 from engine.formats.json_operations import (
     ENDS_EARLY,
     EXPONENT_AT_MINUS_4,
+    EXPONENT_AT_MINUS_5,
+    EXPONENT_AT_MINUS_6,
     EXPONENT_FROM_7,
     EXPONENT_FROM_16,
     EXPONENT_FROM_21,
-    EXPONENT_FROM_MINUS_5,
     EXPONENT_FROM_MINUS_7,
     EXPONENT_PLUS,
     EXPONENT_POINT_ZERO,
@@ -164,7 +165,9 @@ def exponent_trait(exponent):  # type: ignore[no-untyped-def]
         return np.int64(0)
     if exponent == -4:
         return np.int64(EXPONENT_AT_MINUS_4)
-    return np.int64(EXPONENT_FROM_MINUS_5 if exponent >= -6 else EXPONENT_FROM_MINUS_7)
+    if exponent == -5:
+        return np.int64(EXPONENT_AT_MINUS_5)
+    return np.int64(EXPONENT_AT_MINUS_6 if exponent == -6 else EXPONENT_FROM_MINUS_7)
 
 
 @njit(nogil=True, cache=True)

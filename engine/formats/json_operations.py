@@ -67,15 +67,18 @@ EXPONENT_FROM_7 = 1 << 12
 EXPONENT_FROM_16 = 1 << 13
 EXPONENT_FROM_21 = 1 << 14
 EXPONENT_AT_MINUS_4 = 1 << 15
-EXPONENT_FROM_MINUS_5 = 1 << 16
+EXPONENT_AT_MINUS_5 = 1 << 16
 EXPONENT_FROM_MINUS_7 = 1 << 17
 UPPER_EXPONENT = 1 << 18
 EXPONENT_PLUS = 1 << 19
 EXPONENT_TWO_DIGITS = 1 << 20
 EXPONENT_POINT_ZERO = 1 << 21
-TRAIT_COUNT = 22
+EXPONENT_AT_MINUS_6 = 1 << 22
+ESCAPED_PAIRS = 1 << 23
+TRAIT_COUNT = 24
 
-# Classes of a byte in a string, above the traits: what ends a plain run.
+# Classes of a byte in a string, above the traits: what is UTF-8 of several bytes, what ends a plain run.
+NOT_ASCII = 1 << 29
 ENDS_RUN = 1 << 30
 ALWAYS_ESCAPED = 1 << 31
 

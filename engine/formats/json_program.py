@@ -39,7 +39,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPlace:
-    """One object of the schema: where it stands, in names as the text has them, and its members' numbers."""
+    """One object of the schema: its path, which no other has, and its members, the first of which has the number
+    ``first``."""
 
     path: str
     step: int
@@ -71,10 +72,10 @@ def compile_program(schema_text: str, placement: Placement, fields: Sequence[pa.
     columns = {field.name: field.type for field in fields}
     if isinstance(root, ObjectNode):
         step = compiler.add(arena_op.UNION, "", 0)
-        compiler.members(root, columns, "", "", step, 0)
+        compiler.members(root, columns, "", step, 0)
     else:
         name = placement.get(VALUE_NAME, VALUE_NAME)
-        layout = compiler.value(root, columns.get(name), VALUE_NAME, "", 0)
+        layout = compiler.value(root, columns.get(name), VALUE_NAME, 0)
         compiler.columns = {} if layout is None else {name: layout}
     compiler.add(arena_op.END, "", 0)
     return compiler.finish(fields)
@@ -112,30 +113,28 @@ class _Compiler:
         return step
 
     def members(
-        self, node: ObjectNode, columns: Mapping[str, pa.DataType], path: str, text_path: str, step: int, level: int
+        self, node: ObjectNode, columns: Mapping[str, pa.DataType], path: str, step: int, level: int
     ) -> dict[str, Layout]:
-        """Compile an object's members; ``text_path`` is the object's place in the names of the text."""
         names = column_names([name for name, _ in node.members], is_top=not path)
         place, first = len(self.objects), self.member_count
         self.member_count += len(node.members)
-        self.objects.append(ObjectPlace(path=text_path, step=step, first=first, members=()))
+        self.objects.append(ObjectPlace(path=path, step=step, first=first, members=()))
         made: dict[str, Layout] = {}
         members = []
         for name, child in node.members:
             inner = f"{path}.{names[name]}" if path else names[name]
             column = self._placement.get(inner, names[name])
-            inner_text = f"{text_path}.{name}" if text_path else name
             begin = len(self.rows)
-            layout = self.value(child, columns.get(column), inner, inner_text, level)
+            layout = self.value(child, columns.get(column), inner, level)
             if layout is not None:
                 made[column] = layout
             members.append(Member(name=name, step=begin, has_column=layout is not None))
-        self.objects[place] = ObjectPlace(path=text_path, step=step, first=first, members=tuple(members))
+        self.objects[place] = ObjectPlace(path=path, step=step, first=first, members=tuple(members))
         if not path:
             self.columns = made
         return made
 
-    def value(self, node: Node, column: pa.DataType | None, path: str, text_path: str, level: int) -> Layout | None:
+    def value(self, node: Node, column: pa.DataType | None, path: str, level: int) -> Layout | None:
         wanted = arrow_type(node)
         if isinstance(node, Opaque) or wanted is None:
             return self._opaque(path, level, node.why if isinstance(node, Opaque) else "nothing in it has a column")
@@ -143,20 +142,20 @@ class _Compiler:
             return self._opaque(path, level, "the table has no column for it")
         self.depth += 1
         self.deepest = max(self.deepest, self.depth)
-        layout = self._typed(node, column, path, text_path, level)
+        layout = self._typed(node, column, path, level)
         self.depth -= 1
         if layout is None:
             return self._opaque(path, level, f"the schema has {wanted}, the table has {column}")
         return layout
 
-    def _typed(self, node: Node, column: pa.DataType, path: str, text_path: str, level: int) -> Layout | None:
+    def _typed(self, node: Node, column: pa.DataType, path: str, level: int) -> Layout | None:
         if isinstance(node, Scalar):
             return self._leaf(node, column, path, level)
         if isinstance(node, ObjectNode):
             if not pa.types.is_struct(column):
                 return None
             step = self.add(arena_op.UNION, path, level, valid=True)
-            made = self.members(node, {child.name: child.type for child in column}, path, text_path, step, level)
+            made = self.members(node, {child.name: child.type for child in column}, path, step, level)
             children = tuple(made.get(child.name) for child in column)
             return Layout(type=column, path=path, step=-1, union=step, valid=step, children=children)
         if isinstance(node, MapNode):
@@ -165,7 +164,7 @@ class _Compiler:
             fits = pa.types.is_list(column)
         if not fits or isinstance(node, Opaque):
             return None
-        return self._list(node, column, path, text_path, level)
+        return self._list(node, column, path, level)
 
     def _opaque(self, path: str, level: int, why: str) -> Layout | None:
         self.whys[self.add(arena_op.OPAQUE, path, level)] = why
@@ -179,7 +178,7 @@ class _Compiler:
         step = self.add(operation, path, level, width=_WIDTH[operation], valid=True)
         return Layout(type=column, path=path, step=step, union=-1, valid=step)
 
-    def _list(self, node: ListNode | MapNode, column: pa.DataType, path: str, text_path: str, level: int) -> Layout:
+    def _list(self, node: ListNode | MapNode, column: pa.DataType, path: str, level: int) -> Layout:
         step = self.add(arena_op.ARRAY, path, level, width=4, valid=True)
         inner_level = self.level_count
         self.level_count += 1
@@ -188,9 +187,9 @@ class _Compiler:
             key = self.add(arena_op.STRING, f"{path}{{key}}", inner_level, width=4)
             self.rows[key][arena_op.PARAMETER] = arena_op.MAP_KEY
             children.append(Layout(type=column.key_type, path=f"{path}{{key}}", step=key, union=-1, valid=-1))
-            child = self.value(node.values, column.item_type, f"{path}{{}}", f"{text_path}{{}}", inner_level)
+            child = self.value(node.values, column.item_type, f"{path}{{}}", inner_level)
         else:
-            child = self.value(node.items, column.value_type, f"{path}[]", f"{text_path}[]", inner_level)
+            child = self.value(node.items, column.value_type, f"{path}[]", inner_level)
         children.append(child)
         last = self.add(arena_op.ARRAY_END, path, level)
         kind = arena_op.IS_MAP if isinstance(node, MapNode) else 0
@@ -270,4 +269,4 @@ def _traits(name: bytes) -> int:
     separators = (b"\xe2\x80\xa8", b"\xe2\x80\xa9")
     if not any(separator in name for separator in separators):
         traits &= ~op.ESCAPED_LINE_SEPARATORS
-    return traits & ~op.ALWAYS_ESCAPED
+    return traits & ~(op.ALWAYS_ESCAPED | op.NOT_ASCII)

@@ -7,10 +7,10 @@ from numba import njit
 
 from engine.formats.json_number_kernels import end_of_number
 from engine.formats.json_operations import (
-    ASCII_ONLY,
     ENDS_EARLY,
     ENDS_RUN,
     MAX_DEPTH,
+    NOT_ASCII,
     NOT_JSON,
     NOT_UTF8,
     TOO_DEEP,
@@ -67,7 +67,7 @@ def skip_string(base, at, end):  # type: ignore[no-untyped-def]
     stop, classes = find_end(base, begin, end)
     if stop < 0:
         return stop, classes
-    if classes & ASCII_ONLY and not is_utf8(base + begin, base + stop):
+    if classes & NOT_ASCII and not is_utf8(base + begin, base + stop):
         return np.int64(BAD), np.int64(NOT_UTF8)
     if classes & ENDS_RUN:
         at = begin

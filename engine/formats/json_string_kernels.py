@@ -17,10 +17,12 @@ from engine.formats.json_operations import (
     ESCAPED_DELETE,
     ESCAPED_HTML,
     ESCAPED_LINE_SEPARATORS,
+    ESCAPED_PAIRS,
     ESCAPED_QUOTES,
     ESCAPED_SLASH,
     LONE_SURROGATE,
     LONG_CONTROLS,
+    NOT_ASCII,
     NOT_JSON,
     ODD_ESCAPE,
     R_NO,
@@ -48,7 +50,10 @@ def _classes() -> list[int]:
     for byte in (QUOTE, BACKSLASH):
         classes[byte] = ENDS_RUN | ALWAYS_ESCAPED
     for byte in range(0x80, 0x100):
-        classes[byte] = ASCII_ONLY
+        classes[byte] = NOT_ASCII
+    # Only the first byte of a character tells which trait concerns it.
+    for byte in range(0xC0, 0x100):
+        classes[byte] |= ASCII_ONLY if byte < 0xF0 else ESCAPED_PAIRS
     classes[0xE2] |= ESCAPED_LINE_SEPARATORS
     classes[0x7F] = ESCAPED_DELETE
     classes[ord("/")] = ESCAPED_SLASH
@@ -118,12 +123,12 @@ def has_line_separator(base, at, end):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def check_plain(base, at, stop, classes, report):  # type: ignore[no-untyped-def]
     """Notes what a string's plain bytes deny; False where it is not UTF-8."""
-    if classes & ASCII_ONLY:
+    if classes & NOT_ASCII:
         if not is_utf8(base + at, base + stop):
             return False
         if has_line_separator(base, at, stop):
             note_no(report, np.int64(ESCAPED_LINE_SEPARATORS))
-    note_no(report, classes & ~np.int64(ENDS_RUN | ALWAYS_ESCAPED))
+    note_no(report, classes & ~np.int64(ENDS_RUN | ALWAYS_ESCAPED | NOT_ASCII))
     return True
 
 
@@ -173,6 +178,14 @@ def store_utf8(to, point):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
+def trait_of(point):  # type: ignore[no-untyped-def]
+    """The trait by which a character outside ASCII is escaped."""
+    if point >= 0x10000:
+        return np.int64(ESCAPED_PAIRS)
+    return np.int64(ESCAPED_LINE_SEPARATORS if point in (0x2028, 0x2029) else ASCII_ONLY)
+
+
+@njit(nogil=True, cache=True)
 def note_code(point, letters, report):  # type: ignore[no-untyped-def]
     """Notes what a hexadecimal escape of a code point shows; the issue where nobody escapes it so."""
     if letters & 1:
@@ -180,8 +193,7 @@ def note_code(point, letters, report):  # type: ignore[no-untyped-def]
     if letters & 2:
         note_no(report, np.int64(UPPER_HEX))
     if point >= 0x80:
-        separator = point in (0x2028, 0x2029)
-        note_yes(report, np.int64(ESCAPED_LINE_SEPARATORS if separator else ASCII_ONLY))
+        note_yes(report, trait_of(point))
         return np.int64(0)
     if point in (8, 12):
         note_yes(report, np.int64(LONG_CONTROLS))
@@ -277,8 +289,7 @@ def write_escape(to, source, left, traits):  # type: ignore[no-untyped-def]
     point = byte & (0x3F >> (size - 1))
     for index in range(1, size):
         point = point << 6 | np.int64(load_u8(source + index)) & 0x3F
-    trait = ESCAPED_LINE_SEPARATORS if point in (0x2028, 0x2029) else ASCII_ONLY
-    if traits & trait == 0:
+    if traits & trait_of(point) == 0:
         for index in range(size):
             store_u8(to + index, load_u8(source + index))
         return to + size, np.int64(size)
@@ -293,11 +304,11 @@ def write_text(base, at, limit, source, length, traits):  # type: ignore[no-unty
     """A string in its quotes, as the traits say: the position behind it, or a negative code."""
     escaped = traits | ALWAYS_ESCAPED
     if at + LONGEST_ESCAPE * length + ROOM > limit:
-        needed = length
-        for index in range(length):
-            if CLASS[load_u8(source + index)] & escaped:
-                needed += LONGEST_ESCAPE - 1
-        if at + needed + ROOM > limit:
+        more = 0
+        for place in range(length):
+            if CLASS[load_u8(source + place)] & escaped:
+                more += 2 * LONGEST_ESCAPE  # of a pair
+        if at + length + more + ROOM > limit:
             return np.int64(NO_ROOM)
     to = base + at
     store_u8(to, np.uint8(QUOTE))
