@@ -88,7 +88,9 @@ class StatusBoard:
         """Take a cycle's report in."""
         now_ms = self._clock.now_ms()
         whole_ms = report.durations_ms.get("whole", 0.0)
-        self.metrics.count_cycle(duration_seconds=whole_ms / 1000, commits=report.commits)
+        self.metrics.count_cycle(
+            duration_seconds=whole_ms / 1000, commits=report.commits, repaired_records=report.repaired_records
+        )
         for error in _errors(report):
             self.metrics.count_error(_kind_of(error))
         for partition in report.partitions:

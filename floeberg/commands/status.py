@@ -93,6 +93,9 @@ def _show(found: DaemonStatus, *, daemon_runs: bool) -> None:
         out.print("nothing is in a table yet")
         return
     out.print(_partition_table(found, daemon_runs=daemon_runs))
+    lacking = {escape(partition.topic) for partition in found.partitions if partition.undecodable_rows}
+    for topic in sorted(lacking):
+        out.print(f"[yellow]records of {topic} were stored without columns:[/yellow] floeberg repair {topic}")
     near = [bound for bound in found.bounds if bound.share >= 0.8]
     for bound in near:
         out.print(f"[yellow]{escape(bound.name)}: {bound.share:.0%} of its bound is in use[/yellow]")

@@ -48,6 +48,11 @@ class Metrics:
             ("topic", "kept"),
             registry=self.registry,
         )
+        self._repaired = Counter(
+            "floeberg_repaired_records",
+            "Records that were stored without columns, or with bytes beside them, and have more columns now",
+            registry=self.registry,
+        )
         self._skipped = Counter(
             "floeberg_skipped_offsets",
             "Offsets that Kafka deleted before they were tiered: they are in no table",
@@ -56,10 +61,11 @@ class Metrics:
         )
         self.registry.register(_StatusCollector(status))
 
-    def count_cycle(self, *, duration_seconds: float, commits: int) -> None:
+    def count_cycle(self, *, duration_seconds: float, commits: int, repaired_records: int = 0) -> None:
         self._cycles.inc()
         self._cycle_seconds.observe(duration_seconds)
         self._commits.inc(commits)
+        self._repaired.inc(repaired_records)
 
     def count_error(self, kind: str) -> None:
         """``kind`` is unavailable, corrupt, invalid or commit_unknown."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from typer.testing import CliRunner, Result
 
 from engine.errors import Invalid
 from engine.formats.schema_folder import SchemaFolder
 from floeberg.cli import app
 from floeberg.commands import repair as repair_command
+from floeberg.commands.status import _show
 from floeberg.data_dir_lock import DataDirLock
+from serving.status.daemon_status import DaemonStatus, PartitionStatus, Phase
 from tests.tiering.test_loop_schemas import TEXTS, order
 from tests.tiering.tiering_world import TieringWorld
 from tiering.topic_rule import TopicRule
@@ -49,7 +54,17 @@ class Stored:
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> Stored:
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The command's set-up of the log would outlive the runner's streams."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    monkeypatch.setattr(repair_command, "configure_logging", lambda **_: None)
+    yield
+    structlog.configure(**before)
+
+
+@pytest.fixture
+def stored(tmp_path: Path, quiet: None) -> Stored:
     world = TieringWorld(tmp_path)
     found = Stored(root=tmp_path, world=world)
     found.schemas.mkdir()
@@ -129,3 +144,17 @@ def test_damaged_file_is_named_and_the_rest_is_repaired(stored: Stored) -> None:
     code, report = stored.report()
     assert (code, report["files_replaced"]) == (1, 1)
     assert str(damaged) in report["problems"][0]
+
+
+def test_status_of_a_daemon_that_stored_records_without_columns_names_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    partitions = (
+        PartitionStatus(topic="orders", partition=0, undecodable_rows=3),
+        PartitionStatus(topic="b", partition=0),
+    )
+    found = DaemonStatus(version="1", phase=Phase.RUNNING, started_ms=0, now_ms=1, partitions=partitions)
+    _show(found, daemon_runs=True)
+    shown = capsys.readouterr().out
+    assert "floeberg repair orders" in shown
+    assert "floeberg repair b" not in shown

@@ -75,7 +75,7 @@ def test_daemon_whose_cycle_hangs_is_not_alive() -> None:
 
 def test_scrape_has_the_partitions_gauges_and_what_was_counted() -> None:
     metrics = Metrics(lambda: RUNNING)
-    metrics.count_cycle(duration_seconds=0.02, commits=1)
+    metrics.count_cycle(duration_seconds=0.02, commits=1, repaired_records=4)
     metrics.count_rows("orders", typed=690, raw=7, undecodable=3)
     metrics.count_error("unavailable")
     samples = samples_of(metrics.exposition().decode())
@@ -83,6 +83,7 @@ def test_scrape_has_the_partitions_gauges_and_what_was_counted() -> None:
     assert samples["floeberg_lag_seconds", "2", "orders"] == 4
     assert samples["floeberg_rows_total", "undecodable", "orders"] == 3
     assert samples["floeberg_commits_total",] == 1
+    assert samples["floeberg_repaired_records_total",] == 4
     assert samples["floeberg_errors_total", "unavailable"] == 1
     assert samples["floeberg_errors_total", "corrupt"] == 0
     assert samples["floeberg_bound_used", "spool_bytes"] == 90
