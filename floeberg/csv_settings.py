@@ -19,7 +19,7 @@ class CsvSettings(Section):
 
     columns: Annotated[TextList, Field(min_length=1)]
     delimiter: Letter = ","
-    quote: Literal["minimal", "all", "none"] = "minimal"
+    quote: Literal["minimal", "strings", "all", "none"] = "minimal"
     line_end: Literal["none", "lf", "crlf"] = "none"
     time_separator: Letter = "T"
 

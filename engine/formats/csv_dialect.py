@@ -46,11 +46,12 @@ class CsvKind(IntEnum):
 
 
 class CsvQuote(IntEnum):
-    """When a field that is not null stands in quotes, as the kernels know it."""
+    """When a field that is not null stands in quotes: where it needs some, if it is a string, always, never."""
 
     MINIMAL = 0
-    ALL = 1
-    NONE = 2
+    STRINGS = 1
+    ALL = 2
+    NONE = 3
 
 
 class CsvLineEnd(IntEnum):
@@ -100,6 +101,10 @@ class CsvDialect:
     quote: CsvQuote = CsvQuote.MINIMAL
     line_end: CsvLineEnd = CsvLineEnd.NONE
     time_separator: str = "T"
+
+    def is_quoted(self, column: CsvColumn) -> bool:
+        """Whether all values of a column stand in quotes, those that need none too."""
+        return self.quote is CsvQuote.ALL or (self.quote is CsvQuote.STRINGS and column.kind is CsvKind.STRING)
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> CsvDialect:

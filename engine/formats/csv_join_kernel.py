@@ -8,12 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from engine.formats.csv_dialect import CsvLineEnd, CsvQuote
+from engine.formats.csv_dialect import CsvLineEnd
 from engine.formats.memory_kernels import SHORT, copy_short, load_u8
 from engine.kernel_types import read_only, writable
 
 _QUOTE, _LF, _CR = 0x22, 0x0A, 0x0D
-_ALL, _NONE = int(CsvQuote.ALL), int(CsvQuote.NONE)
 _END_NONE, _END_CRLF = int(CsvLineEnd.NONE), int(CsvLineEnd.CRLF)
 
 JOIN_SLACK = SHORT
@@ -23,10 +22,11 @@ _JOIN = types.int64(
     read_only(types.int64),
     read_only(types.int64),
     read_only(types.uint8),
+    read_only(types.uint8),
     read_only(types.int64),
     read_only(types.int32),
     types.int64,
-    types.int64,
+    types.boolean,
     types.int64,
     read_only(types.uint8),
     writable(types.uint8),
@@ -56,11 +56,12 @@ def _is_plain(address, size, delimiter):
 
 
 @njit(_JOIN, nogil=True, cache=True)
-def join_lines(address, room, is_text, start, length, delimiter, quote, line_end, wanted, out, ends):
+def join_lines(address, room, is_text, is_quoted, start, length, delimiter, has_quotes, line_end, wanted, out, ends):
     """Write the lines of the wanted rows: the first row that no line can say, or -1.
 
     Column ``c`` has its texts at ``address[c]``, in ``room[c]`` bytes; field ``c * n + row`` of ``start`` and
-    ``length``, which lie in that room. ``is_text`` where quotes may be needed. ``ends[row + 1]`` is where a row ends.
+    ``length``, which lie in that room. ``is_text`` where quotes may be needed, ``is_quoted`` where
+    they always stand. ``ends[row + 1]`` is where a row ends.
     """
     count = wanted.shape[0]
     to = out.ctypes.data
@@ -80,9 +81,9 @@ def join_lines(address, room, is_text, start, length, delimiter, quote, line_end
             begin = start[column * count + row]
             source = address[column] + begin
             needs = is_text[column] and _needs_quotes(source, size, delimiter)
-            if needs and quote == _NONE and not _is_plain(source, size, delimiter):
+            if needs and not has_quotes and not _is_plain(source, size, delimiter):
                 return np.int64(row)
-            if quote == _NONE or (quote != _ALL and not needs):
+            if not has_quotes or not (needs or is_quoted[column]):
                 copy_short(to + at, source, size, room[column] - begin)
                 at += size
                 continue

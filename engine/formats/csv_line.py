@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
 from engine.formats import csv_operations as op
-from engine.formats.csv_dialect import CsvColumn, CsvDialect, CsvKind, csv_columns
+from engine.formats.csv_dialect import CsvColumn, CsvDialect, CsvKind, CsvQuote, csv_columns
 from engine.formats.csv_format_kernels import FIELD_ROOM, write_fields
 from engine.formats.csv_join_kernel import JOIN_SLACK, join_lines
 from engine.formats.csv_parse_kernels import read_fields, take_texts
@@ -50,6 +50,7 @@ class CsvCodec:
         self.fields = tuple(fields)
         self._dialect = dialect
         self._separator = ord(dialect.time_separator)
+        self._is_quoted = np.array([dialect.is_quoted(column) for column in dialect.columns], np.uint8)
         types = {field.name: field.type for field in fields}
         for column in dialect.columns:
             if types.get(column.name) != column.field.type:
@@ -71,9 +72,9 @@ class CsvCodec:
             values.start,
             values.length,
             ord(dialect.delimiter),
-            int(dialect.quote),
+            dialect.quote is not CsvQuote.NONE,
+            self._is_quoted,
             int(dialect.line_end),
-            len(dialect.columns),
             start,
             length,
             flags,
@@ -162,10 +163,11 @@ class CsvCodec:
             np.array([text.data.ctypes.data for text in texts], np.int64),
             np.array([len(text.data) for text in texts], np.int64),
             np.array([column.kind is CsvKind.STRING for column in dialect.columns], np.uint8),
+            self._is_quoted,
             start,
             length,
             ord(dialect.delimiter),
-            int(dialect.quote),
+            dialect.quote is not CsvQuote.NONE,
             int(dialect.line_end),
             wanted.view(np.uint8),
             out,

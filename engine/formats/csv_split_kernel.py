@@ -9,11 +9,10 @@ import numpy as np
 from numba import njit, types
 
 from engine.formats import csv_operations as op
-from engine.formats.csv_dialect import CsvLineEnd, CsvQuote
+from engine.formats.csv_dialect import CsvLineEnd
 from engine.kernel_types import read_only, strided, writable
 
 _QUOTE, _LF, _CR = 0x22, 0x0A, 0x0D
-_QUOTE_ALL, _QUOTE_NONE = int(CsvQuote.ALL), int(CsvQuote.NONE)
 _END_NONE, _END_LF, _END_CRLF = int(CsvLineEnd.NONE), int(CsvLineEnd.LF), int(CsvLineEnd.CRLF)
 
 _SPLIT = types.void(
@@ -21,8 +20,8 @@ _SPLIT = types.void(
     strided(types.int64),
     strided(types.int32),
     types.int64,
-    types.int64,
-    types.int64,
+    types.boolean,
+    read_only(types.uint8),
     types.int64,
     writable(types.int64),
     writable(types.int32),
@@ -79,10 +78,14 @@ def _plain(data, at, end, delimiter):
 
 @njit(_SPLIT, nogil=True, cache=True)
 def split_lines(
-    data, start, length, delimiter, quote, line_end, columns, field_start, field_length, field_flags, issue
+    data, start, length, delimiter, has_quotes, is_quoted, line_end, field_start, field_length, field_flags, issue
 ):
-    """Fields by column: field ``column * n + row``; a length of -1 is a null one. ``issue`` int32[n], 0 without."""
+    """Fields by column: field ``column * n + row``; a length of -1 is a null one. ``issue`` int32[n], 0 without.
+
+    ``is_quoted`` uint8[columns]: where texts that need no quotes have some.
+    """
     count = start.shape[0]
+    columns = is_quoted.shape[0]
     for row in range(count):
         issue[row] = 0
         for column in range(columns):
@@ -102,7 +105,8 @@ def split_lines(
             begin = at
             size = np.int64(-1)
             kept = np.int32(0)
-            if quote != _QUOTE_NONE and at < end and data[at] == _QUOTE:
+            always = column < columns and is_quoted[column] != 0
+            if has_quotes and at < end and data[at] == _QUOTE:
                 begin = at + 1
                 stop, escaped, needed = _quoted(data, begin, end, delimiter)
                 if stop < 0:
@@ -110,7 +114,7 @@ def split_lines(
                     break
                 size = stop - begin
                 flags = np.uint8(op.QUOTED | (op.ESCAPED if escaped else 0))
-                if not needed and quote != _QUOTE_ALL:
+                if not needed and not always:
                     kept = np.int32(op.QUOTING)
                 at = stop + 1
                 if at < end and data[at] != delimiter:
@@ -127,7 +131,7 @@ def split_lines(
                     break
                 if at > begin:
                     size = at - begin
-                    if (has_quote and quote != _QUOTE_NONE) or quote == _QUOTE_ALL:
+                    if (has_quote and has_quotes) or always:
                         kept = np.int32(op.QUOTING)
             if column < columns:
                 if found == 0 and kept != 0:

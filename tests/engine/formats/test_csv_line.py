@@ -187,12 +187,24 @@ def test_line_end_is_the_topics_or_the_line_keeps_its_bytes(line_end: str) -> No
 
 
 def test_null_and_empty_text_differ_by_their_quotes() -> None:
-    for quote, lines in (("minimal", [b",x", b'"",x']), ("all", [b',"x"', b'"","x"'])):
+    in_quotes = [b',"x"', b'"","x"']
+    for quote, lines in (("minimal", [b",x", b'"",x']), ("strings", in_quotes), ("all", in_quotes)):
         codec = codec_of(["a:string", "b:string"], quote=quote)
         decoded = decode(codec, *lines)
         assert decoded.verdict.tolist() == [Verdict.EXACT] * 2
         assert decoded.columns.field(0).to_pylist() == [None, ""]
         assert rebuilt(codec, decoded) == lines
+
+
+def test_texts_in_quotes_and_numbers_without_are_a_style_too() -> None:
+    codec = codec_of(["a:string", "b:int", "c:date"], quote="strings")
+    lines = [b'"x",1,2024-02-29', b"x,1,2024-02-29", b'"x","1",2024-02-29', b'"a ""b""",,']
+    decoded = decode(codec, *lines)
+    assert [verdict == Verdict.EXACT for verdict in decoded.verdict] == [True, False, False, True]
+    assert decoded.columns.field(0).to_pylist() == ["x", "x", "x", 'a "b"']
+    assert decoded.columns.field(1).to_pylist() == [1, 1, 1, None]
+    wanted = decoded.verdict == Verdict.EXACT
+    assert codec.encode(decoded.columns, decoded.schema_id, wanted).to_list() == [lines[0], None, None, lines[3]]
 
 
 def test_without_quoting_a_quote_is_a_letter() -> None:
@@ -266,11 +278,11 @@ def test_damaged_lines_leave_their_neighbours_alone() -> None:
             else:
                 line[at:at] = bytes(chance.choice(list(b'",\r\n\0\xff'), 2).tolist())
     values = [bytes(line) for line in lines]
-    for quote in ("minimal", "none"):
+    for quote in ("minimal", "strings", "none"):
         codec = codec_of(quote=quote)
         decoded = decode(codec, *values)
         decoded.columns.validate(full=True)
-        assert (decoded.verdict[~damaged] == Verdict.EXACT).all()
+        assert (decoded.verdict[~damaged] == (Verdict.KEEP_RAW if quote == "strings" else Verdict.EXACT)).all()
         exact = decoded.verdict == Verdict.EXACT
         again = codec.encode(decoded.columns, decoded.schema_id, exact).to_list()
         assert again == [value if good else None for value, good in zip(values, exact, strict=True)]
