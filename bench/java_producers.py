@@ -21,13 +21,8 @@ ENCODERS = (
     MavenArtifact(group="com.google.protobuf", name="protobuf-java-util", version="4.31.1"),
     MavenArtifact(group="com.google.code.gson", name="gson", version="2.11.0"),
 )
-JAVA_PRODUCERS: Mapping[str, str] = {
-    "avro": "avro",
-    "protobuf": "protobuf",
-    "json_jackson": "json",
-    "json_gson": "json",
-}
-"""What the Java program writes, and the format that it is."""
+JAVA_PRODUCERS = ("avro_java", "protobuf_java", "json_jackson", "json_gson")
+"""What the Java program writes: the format, then who."""
 
 _PROGRAM = Path(__file__).parent / "java_serializers" / "RecordWriter.java"
 _TIMEOUT_SECONDS = 300.0

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import commit_rate, consumer_replay, daemon_memory, random_fetch, replay, tiering_stages, warehouse_size
+from bench import (
+    commit_rate,
+    consumer_replay,
+    daemon_memory,
+    random_fetch,
+    replay,
+    tiering_stages,
+    value_formats,
+    value_shares,
+    warehouse_size,
+)
 from bench.cpu import MIB
 from bench.measurement import Measurement, ratio
 from bench.native_stage import HISTORY_CONFIG, HISTORY_TOPIC, NativeStage
@@ -28,6 +38,7 @@ GROUPS = {
     "structured_streaming": "Spark Structured Streaming into Iceberg",
     "tiering": "the tiering job, and what is read from its table: replay, fetch, size",
     "stages": "tiering in process by stage",
+    "values": "value formats in process, and which values need raw bytes",
     "native": "broker, plugin and daemon: consumers, memory",
     "commits": "several writers to one table, on SQLite and on a REST catalog",
 }
@@ -52,7 +63,11 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
     """Run the groups in ``only`` (all for None) with everything they make below ``folder``."""
     wanted = set(GROUPS if only is None else only)
     found: list[Measurement] = []
-    if wanted - {"native", "commits"}:
+    if "values" in wanted:
+        say(GROUPS["values"])
+        found += value_formats.measure(repetitions=scale.repetitions)
+        found += value_shares.measure(folder / "values")
+    if wanted - {"values", "native", "commits"}:
         found += _on_plain_broker(folder / "plain", scale, wanted, say)
     if "native" in wanted:
         say(GROUPS["native"])

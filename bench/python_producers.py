@@ -22,19 +22,9 @@ from engine.formats.protobuf_descriptors import compile_proto, load_file
 
 Encode = Callable[[Record], bytes]
 
-PYTHON_PRODUCERS = {
-    "avro_confluent": "avro",
-    "protobuf_confluent": "protobuf",
-    "json_confluent": "json",
-    "json_dumps": "json",
-    "json_dumps_compact": "json",
-    "json_orjson": "json",
-}
-"""What is here, and the format that it is."""
-
 
 def python_values(kind: RecordKind, records: Sequence[Record]) -> dict[tuple[str, str], list[bytes]]:
-    """The values by (kind's name, producer), each producer's schemas in a registry of its own."""
+    """The values by (kind's name, producer); a producer is a format and who writes it, with a registry of its own."""
     return {
         (kind.name, producer): [encode(record) for record in records] for producer, encode in _encoders(kind).items()
     }

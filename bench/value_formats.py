@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +20,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.json
 from google.protobuf.json_format import ParseDict
-from google.protobuf.message_factory import GetMessageClass
 
 from bench.cpu import bound_to_one_core, measured
 from bench.measurement import Measurement
+from bench.python_producers import message_class
 from bench.value_records import KINDS, RecordKind, as_json, as_proto_json
-from engine.formats.protobuf_descriptors import compile_proto, load_file
+from engine.formats.protobuf_descriptors import compile_proto
 from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
 from floeberg.freed_memory import keep_freed_memory
@@ -33,11 +34,12 @@ SCHEMA_ID = 101
 HEADER = struct.pack(">bI", 0, SCHEMA_ID)
 GOALS = {"avro": (150, 200), "protobuf": (100, 100), "json": (80, 100)}
 """MB/s a core: decode, encode."""
-RECORDS = 20_000
+RECORDS = 10_000
 """Of each kind: some megabytes, as a block of tiering has."""
 
 _MEGABYTE = 1_000_000
-_LEAST_CPU_SECONDS = 0.3
+LEAST_CPU_SECONDS = 0.2
+"""Of one figure: a block of records takes a hundredth of a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,6 +66,13 @@ class Rates:
     encode_seconds: float
 
 
+def schema_text(format_name: str, kind: RecordKind) -> str:
+    """The kind's schema as a schema source hands it over."""
+    if format_name == "protobuf":
+        return compile_proto(kind.proto, {})
+    return json.dumps(kind.avro if format_name == "avro" else kind.json_schema)
+
+
 def avro_trial(kind: RecordKind, count: int) -> Trial:
     parsed = fastavro.parse_schema(dict(kind.avro))
     objects = kind.records(count)
@@ -75,7 +84,7 @@ def avro_trial(kind: RecordKind, count: int) -> Trial:
 
     return _trial(
         "avro",
-        json.dumps(kind.avro),
+        kind,
         objects,
         encode,
         lambda body: fastavro.schemaless_reader(io.BytesIO(body), parsed),
@@ -83,21 +92,20 @@ def avro_trial(kind: RecordKind, count: int) -> Trial:
 
 
 def protobuf_trial(kind: RecordKind, count: int) -> Trial:
-    schema_text = compile_proto(kind.proto, {})
-    message = GetMessageClass(load_file(schema_text).message_types_by_name[kind.message.rpartition(".")[2]])
+    message = message_class(kind)
     objects = [ParseDict(as_proto_json(record), message()) for record in kind.records(count)]
     # The message's index, behind the schema's id: a zero means the file's first.
-    return _trial("protobuf", schema_text, objects, message.SerializeToString, message.FromString, b"\0")
+    return _trial("protobuf", kind, objects, message.SerializeToString, message.FromString, b"\0")
 
 
 def json_trial(kind: RecordKind, count: int) -> Trial:
     objects = [as_json(record) for record in kind.records(count)]
-    return _trial("json", json.dumps(kind.json_schema), objects, orjson.dumps, orjson.loads)
+    return _trial("json", kind, objects, orjson.dumps, orjson.loads)
 
 
 def _trial(
     format_name: str,
-    schema_text: str,
+    kind: RecordKind,
     objects: Sequence[Any],
     encode: Callable[[Any], bytes],
     decode: Callable[[bytes], object],
@@ -106,7 +114,7 @@ def _trial(
     bodies = [encode(each) for each in objects]
     return Trial(
         format_name=format_name,
-        schema_text=schema_text,
+        schema_text=schema_text(format_name, kind),
         values=ByteSpans.from_list([HEADER + more_header + body for body in bodies]),
         bodies=bodies,
         objects=objects,
@@ -122,7 +130,7 @@ TRIALS: dict[str, Callable[[RecordKind, int], Trial]] = {
 }
 
 
-def codec_rates(trial: Trial) -> Rates:
+def codec_rates(trial: Trial, least_seconds: float) -> Rates:
     """The codec over a trial's records, warm."""
     fields = propose_fields(trial.format_name, trial.schema_text, ()).fields
     codec = open_codec(CodecSpec(name=trial.format_name, schemas={SCHEMA_ID: trial.schema_text}), fields)
@@ -133,12 +141,12 @@ def codec_rates(trial: Trial) -> Rates:
         size_bytes=trial.values.size_bytes,
         record_count=len(trial.values),
         exact_count=int(np.count_nonzero(wanted)),
-        encode_seconds=_seconds(lambda: codec.encode(columns, schema_id, wanted)),
-        decode_seconds=_seconds(lambda: codec.decode(trial.values)),
+        encode_seconds=_seconds(lambda: codec.encode(columns, schema_id, wanted), least_seconds),
+        decode_seconds=_seconds(lambda: codec.decode(trial.values), least_seconds),
     )
 
 
-def library_rates(trial: Trial) -> Rates:
+def library_rates(trial: Trial, least_seconds: float) -> Rates:
     """The library over the same records, one by one."""
 
     def each(function: Callable[[Any], object], values: Sequence[Any]) -> None:
@@ -149,36 +157,42 @@ def library_rates(trial: Trial) -> Rates:
         size_bytes=trial.values.size_bytes,
         record_count=len(trial.values),
         exact_count=len(trial.values),
-        decode_seconds=_seconds(lambda: each(trial.library_decode, trial.bodies)),
-        encode_seconds=_seconds(lambda: each(trial.library_encode, trial.objects)),
+        decode_seconds=_seconds(lambda: each(trial.library_decode, trial.bodies), least_seconds),
+        encode_seconds=_seconds(lambda: each(trial.library_encode, trial.objects), least_seconds),
     )
 
 
-def _seconds(body: Callable[[], object]) -> float:
-    """CPU-seconds of one call, over as many as take long enough to be measured; the first only warms up."""
+def _seconds(body: Callable[[], object], least_seconds: float) -> float:
+    """CPU-seconds of one call, over as many as take ``least_seconds`` together; the first only warms up."""
     body()
-    calls, spent_seconds = 0, 0.0
-    while spent_seconds < _LEAST_CPU_SECONDS:
-        with measured() as spent:
+    calls = 0
+    with measured() as spent:
+        until = time.process_time() + least_seconds
+        while not calls or time.process_time() < until:
             body()
-        calls, spent_seconds = calls + 1, spent_seconds + spent.cpu_seconds
-    return spent_seconds / calls
+            calls += 1
+    return spent.cpu_seconds / calls
 
 
 def measure(
-    *, repetitions: int, record_count: int = RECORDS, formats: Sequence[str] = tuple(TRIALS)
+    *,
+    repetitions: int,
+    record_count: int = RECORDS,
+    formats: Sequence[str] = tuple(TRIALS),
+    kinds: Sequence[RecordKind] = KINDS,
+    least_seconds: float = LEAST_CPU_SECONDS,
 ) -> list[Measurement]:
     """Every format over all kinds of records: bytes of all kinds over the CPU-seconds of all kinds."""
     keep_freed_memory()  # as Spark's workers do
     found = []
     with bound_to_one_core():
         for name in formats:
-            trials = [TRIALS[name](kind, record_count) for kind in KINDS]
-            runs = [[codec_rates(trial) for trial in trials] for _ in range(repetitions)]
-            peers = [[library_rates(trial) for trial in trials] for _ in range(repetitions)]
+            trials = [TRIALS[name](kind, record_count) for kind in kinds]
+            runs = [[codec_rates(trial, least_seconds) for trial in trials] for _ in range(repetitions)]
+            peers = [[library_rates(trial, least_seconds) for trial in trials] for _ in range(repetitions)]
             found += _measurements(name, runs, peers)
             if name == "json":
-                found.append(_pyarrow_json(trials, repetitions))
+                found.append(_pyarrow_json(trials, repetitions, least_seconds))
     return found
 
 
@@ -214,7 +228,7 @@ def _measurements(name: str, runs: list[list[Rates]], peers: list[list[Rates]]) 
     return [
         Measurement(
             key=f"values.{name}.{key}",
-            title=f"{_TITLE[name]}: {title}",
+            title=f"{TITLE[name]}: {title}",
             unit=unit,
             samples=tuple(samples),
             higher_is_better=True,
@@ -224,14 +238,14 @@ def _measurements(name: str, runs: list[list[Rates]], peers: list[list[Rates]]) 
     ]
 
 
-_TITLE = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
+TITLE = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
 
 
 def _totals(runs: list[list[Rates]], name: str) -> list[float]:
     return [sum(getattr(each, name) for each in run) for run in runs]
 
 
-def _pyarrow_json(trials: Sequence[Trial], repetitions: int) -> Measurement:
+def _pyarrow_json(trials: Sequence[Trial], repetitions: int, least_seconds: float) -> Measurement:
     texts = [b"\n".join(trial.bodies) for trial in trials]
     options = pa.json.ReadOptions(use_threads=False)
 
@@ -244,6 +258,6 @@ def _pyarrow_json(trials: Sequence[Trial], repetitions: int) -> Measurement:
         key="values.json.pyarrow_decode_mb_per_second_core",
         title="JSON: pyarrow.json, schema inferred, values lost that it can't tell",
         unit="MB/s a core",
-        samples=tuple(mb / _seconds(read) for _ in range(repetitions)),
+        samples=tuple(mb / _seconds(read, least_seconds) for _ in range(repetitions)),
         higher_is_better=True,
     )

@@ -53,7 +53,7 @@ public final class RecordWriter {
 
         Schema schema = new Schema.Parser().parse(folder.resolve(kind + ".avsc").toFile());
         GenericDatumWriter<Object> avro = new GenericDatumWriter<>(schema);
-        write(folder, kind + ".avro", typed, header, (line, out) -> {
+        write(folder, kind + ".avro_java", typed, header, (line, out) -> {
             // As AbstractKafkaAvroSerializer does.
             BinaryEncoder encoder = EncoderFactory.get().directBinaryEncoder(out, null);
             avro.write(asAvro(schema, JACKSON.readValue(line, Object.class)), encoder);
@@ -62,7 +62,7 @@ public final class RecordWriter {
 
         FileDescriptor file = lastFile(FileDescriptorSet.parseFrom(Files.readAllBytes(folder.resolve(kind + ".desc"))));
         String message = fullName.substring(fullName.lastIndexOf('.') + 1);
-        write(folder, kind + ".protobuf", typed, header, (line, out) -> {
+        write(folder, kind + ".protobuf_java", typed, header, (line, out) -> {
             DynamicMessage.Builder builder = DynamicMessage.newBuilder(file.findMessageTypeByName(message));
             JsonFormat.parser().merge(line, builder);
             out.write(0); // the file's first message
