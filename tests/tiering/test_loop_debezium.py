@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from engine.formats.schema_folder import SchemaFolder
 from engine.fsck import fsck_table
-from tests.engine.formats.debezium_events import (
+from tests.engine.formats.debezium_examples import (
     CUSTOMER_FIELDS,
     CUSTOMERS,
     SCHEMA_ID,

@@ -13,7 +13,7 @@ from engine.errors import Invalid
 from engine.formats.value_codec import CodecSpec, KnownSchema, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
 from tests.engine.formats.conformance import ValueCodecConformance, rebuilt
-from tests.engine.formats.debezium_events import (
+from tests.engine.formats.debezium_examples import (
     CUSTOMER_FIELDS,
     CUSTOMERS,
     as_avro,

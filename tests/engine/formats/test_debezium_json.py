@@ -12,7 +12,7 @@ from engine.formats.schema_source import PLAIN_SCHEMA_ID
 from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
 from tests.engine.formats.conformance import ValueCodecConformance
-from tests.engine.formats.debezium_events import changes
+from tests.engine.formats.debezium_examples import changes
 
 UNWRAP = {"unwrap": "debezium"}
 CONNECT_SCHEMA = {"type": "struct", "fields": [{"type": "struct", "field": "after"}], "name": "shop.Envelope"}
