@@ -32,5 +32,5 @@ TEXT = {
     SPELLING: "the value is spelled in another way than it would be written",
 }
 
-QUOTED = 1
-ESCAPED = 2
+ESCAPED = 1
+"""A field's flag: quotes are doubled in it."""

@@ -76,6 +76,29 @@ def _plain(data, at, end, delimiter):
     return at, has_quote, has_line_end
 
 
+@njit(nogil=True, cache=True)
+def _field(data, at, end, delimiter, has_quotes, always):
+    """(where the field ends, where its text begins, the text's length or -1 for null, its flags, what is wrong)."""
+    if has_quotes and at < end and data[at] == _QUOTE:
+        begin = at + 1
+        stop, escaped, needed = _quoted(data, begin, end, delimiter)
+        if stop < 0:
+            return at, begin, np.int64(-1), np.uint8(0), op.OPEN_QUOTE
+        flags = np.uint8(op.ESCAPED if escaped else 0)
+        at = stop + 1
+        if at == end or data[at] == delimiter:
+            return at, begin, stop - begin, flags, 0 if needed or always else op.QUOTING
+        at, has_quote, has_line_end = _plain(data, at, end, delimiter)
+        return at, begin, np.int64(-1), flags, op.SEVERAL_LINES if has_line_end else op.BEHIND_QUOTE
+    begin = at
+    at, has_quote, has_line_end = _plain(data, at, end, delimiter)
+    if has_line_end:
+        return at, begin, np.int64(-1), np.uint8(0), op.SEVERAL_LINES
+    if at == begin:
+        return at, begin, np.int64(-1), np.uint8(0), 0
+    return at, begin, at - begin, np.uint8(0), op.QUOTING if (has_quote and has_quotes) or always else 0
+
+
 @njit(_SPLIT, nogil=True, cache=True)
 def split_lines(
     data, start, length, delimiter, has_quotes, is_quoted, line_end, field_start, field_length, field_flags, issue
@@ -101,41 +124,14 @@ def split_lines(
         found = np.int32(0) if ends_well else np.int32(op.LINE_END)
         column = 0
         while True:
-            flags = np.uint8(0)
-            begin = at
-            size = np.int64(-1)
-            kept = np.int32(0)
             always = column < columns and is_quoted[column] != 0
-            if has_quotes and at < end and data[at] == _QUOTE:
-                begin = at + 1
-                stop, escaped, needed = _quoted(data, begin, end, delimiter)
-                if stop < 0:
-                    found = np.int32(op.OPEN_QUOTE)
-                    break
-                size = stop - begin
-                flags = np.uint8(op.QUOTED | (op.ESCAPED if escaped else 0))
-                if not needed and not always:
-                    kept = np.int32(op.QUOTING)
-                at = stop + 1
-                if at < end and data[at] != delimiter:
-                    at, has_quote, has_line_end = _plain(data, at, end, delimiter)
-                    if has_line_end:
-                        found = np.int32(op.SEVERAL_LINES)
-                        break
-                    kept = np.int32(op.BEHIND_QUOTE)
-                    size = np.int64(-1)
-            else:
-                at, has_quote, has_line_end = _plain(data, at, end, delimiter)
-                if has_line_end:
-                    found = np.int32(op.SEVERAL_LINES)
-                    break
-                if at > begin:
-                    size = at - begin
-                    if (has_quote and has_quotes) or always:
-                        kept = np.int32(op.QUOTING)
+            at, begin, size, flags, problem = _field(data, at, end, delimiter, has_quotes, always)
+            if problem != 0 and problem < op.FIRST_KEPT:
+                found = np.int32(problem)
+                break
             if column < columns:
-                if found == 0 and kept != 0:
-                    found = np.int32(kept | (column << op.CODE_BITS))
+                if found == 0 and problem != 0:
+                    found = np.int32(problem | (column << op.CODE_BITS))
                 field_start[column * count + row] = begin
                 field_length[column * count + row] = size
                 field_flags[column * count + row] = flags

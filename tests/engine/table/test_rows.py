@@ -67,6 +67,13 @@ class Row:
 some_bytes = st.one_of(st.none(), st.binary(max_size=12), st.text(max_size=8).map(str.encode))
 header_keys = st.one_of(st.text(max_size=6).map(str.encode), st.binary(max_size=4))
 timestamps = st.one_of(st.just(-1), st.integers(0, 2**45), st.integers(-(2**63), 2**63 - 1))
+KEY_COLUMNS = '["a:string", "b:int"]'
+
+
+def csv_key(parts: tuple[str, int]) -> bytes:
+    return f"{parts[0]},{parts[1]}".encode()
+
+
 row_lists = st.lists(
     st.builds(
         Row,
@@ -74,7 +81,7 @@ row_lists = st.lists(
         timestamp_ms=timestamps,
         timestamp_type=st.integers(0, 1),
         epoch=st.integers(-1, 2**31 - 1),
-        key=some_bytes,
+        key=st.one_of(some_bytes, st.tuples(st.text("ab", max_size=2), st.integers(-9, 9)).map(csv_key)),
         value=st.one_of(some_bytes, st.binary(max_size=6).map(lambda tail: b"~" + tail)),
         headers=st.lists(st.tuples(header_keys, some_bytes), max_size=4).map(tuple),
     ),
@@ -117,8 +124,17 @@ def codec_named(name: str) -> ValueCodec:
     return open_codec(CodecSpec(name=name), propose_fields(name, "", ()).fields)
 
 
-def table_schema(codec: ValueCodec, layout: TableLayout = LAYOUT) -> pa.Schema:
-    return arrow_schema(assign_fresh_schema_ids(iceberg_schema(layout, codec.fields)))
+def codecs_named(name: str, key: str = "string") -> RowCodecs:
+    if key != "csv":
+        return RowCodecs(value=codec_named(name))
+    fields = propose_fields("csv", KEY_COLUMNS, ()).fields
+    key_codec = open_codec(CodecSpec(name="csv", options={"columns": KEY_COLUMNS}), fields)
+    return RowCodecs(value=codec_named(name), key=key_codec)
+
+
+def table_schema(codec: ValueCodec, layout: TableLayout = LAYOUT, key_codec: ValueCodec | None = None) -> pa.Schema:
+    key_fields = () if key_codec is None else key_codec.fields
+    return arrow_schema(assign_fresh_schema_ids(iceberg_schema(layout, codec.fields, key_fields)))
 
 
 def through_parquet(rows: pa.RecordBatch, *, keep_dictionaries: bool = False) -> pa.Table:
@@ -137,39 +153,56 @@ def through_parquet(rows: pa.RecordBatch, *, keep_dictionaries: bool = False) ->
     return file.read(use_threads=False)
 
 
-@pytest.mark.parametrize("key", ["string", "raw"])
+@pytest.mark.parametrize("key", ["string", "raw", "csv"])
 @pytest.mark.parametrize("codec_name", ["raw", "string", "weighing"])
 @settings(max_examples=40, deadline=None)
 @given(rows=row_lists)
 def test_any_record_comes_back_from_a_parquet_file(codec_name: str, key: str, rows: list[Row]) -> None:
     layout = TableLayout(key=key)
-    codec = codec_named(codec_name)
+    codecs = codecs_named(codec_name, key)
     records = records_from(rows)
-    batch = rows_from_records(layout, table_schema(codec, layout), 7, records, codec.decode(records.value))
+    schema = table_schema(codecs.value, layout, codecs.key)
+    batch = rows_from_records(layout, schema, 7, records, *codecs.decode(records))
     batch.validate(full=True)
-    returned = records_from_rows(layout, through_parquet(batch), RowCodecs(value=codec))
+    returned = records_from_rows(layout, through_parquet(batch), codecs)
     assert shown(returned) == shown(records)
     assert digest_of(returned) == digest_of(records)
-    assert shown(records_from_rows(layout, batch, RowCodecs(value=codec))) == shown(records)
-    with_dictionaries = records_from_rows(
-        layout, through_parquet(batch, keep_dictionaries=True), RowCodecs(value=codec)
-    )
+    assert shown(records_from_rows(layout, batch, codecs)) == shown(records)
+    with_dictionaries = records_from_rows(layout, through_parquet(batch, keep_dictionaries=True), codecs)
     assert shown(with_dictionaries) == shown(records)
 
 
+@pytest.mark.parametrize("key", ["string", "csv"])
 @settings(max_examples=40, deadline=None)
 @given(rows=row_lists, data=st.data())
-def test_slice_of_records_and_slice_of_rows_are_the_same_records(rows: list[Row], data: st.DataObject) -> None:
-    codec = codec_named("weighing")
+def test_slice_of_records_and_slice_of_rows_are_the_same_records(
+    key: str, rows: list[Row], data: st.DataObject
+) -> None:
+    layout, codecs = TableLayout(key=key), codecs_named("weighing", key)
     start = data.draw(st.integers(0, len(rows)))
     end = data.draw(st.integers(start, len(rows)))
     records = records_from(rows)
     part = records.slice(start, end)
-    schema = table_schema(codec)
-    whole_batch = rows_from_records(LAYOUT, schema, 0, records, codec.decode(records.value))
-    sliced_rows = records_from_rows(LAYOUT, whole_batch.slice(start, end - start), RowCodecs(value=codec))
-    sliced_records = rows_from_records(LAYOUT, schema, 0, part, codec.decode(part.value))
-    assert shown(sliced_rows) == shown(part) == shown(records_from_rows(LAYOUT, sliced_records, RowCodecs(value=codec)))
+    schema = table_schema(codecs.value, layout, codecs.key)
+    whole_batch = rows_from_records(layout, schema, 0, records, *codecs.decode(records))
+    sliced_rows = records_from_rows(layout, whole_batch.slice(start, end - start), codecs)
+    sliced_records = rows_from_records(layout, schema, 0, part, *codecs.decode(part))
+    assert shown(sliced_rows) == shown(part) == shown(records_from_rows(layout, sliced_records, codecs))
+
+
+def test_typed_keys_are_not_read_without_their_codec() -> None:
+    layout, codecs = TableLayout(key="csv"), codecs_named("string", "csv")
+    records = records_of([b"v"], keys=[b"x,1"])
+    schema = table_schema(codecs.value, layout, codecs.key)
+    batch = rows_from_records(layout, schema, 0, records, *codecs.decode(records))
+    with pytest.raises(Invalid, match="csv keys"):
+        records_from_rows(layout, batch, RowCodecs(value=codecs.value))
+    with pytest.raises(Invalid, match="decoded keys"):
+        rows_from_records(layout, schema, 0, records, codecs.value.decode(records.value))
+    index = batch.schema.get_field_index("kafka_key")
+    damaged = batch.set_column(index, "kafka_key", pa.array(["x,1"]))
+    with pytest.raises(Corrupt, match="not a struct"):
+        records_from_rows(layout, damaged, codecs)
 
 
 def test_orders_and_damaged_orders_come_back_from_a_parquet_file() -> None:
