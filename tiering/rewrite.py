@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from pathlib import Path
 
 from engine.errors import Corrupt, FloebergError
-from engine.formats.value_codec import Decoded
+from engine.formats.value_codec import EVERY_OTHER_ID, CodecSpec, Decoded
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
 from engine.table.record_file import RecordFile
 from engine.table.row_codecs import RowCodecs
+from engine.table.topic_table import TableFacts
 from tiering.rewrite_task import NeedsSchemas, RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
 
 BLOCK_BYTES = 16 << 20
 """Decompressed records in memory at a time; columns and a row group in the making come on top."""
+
+MOST_IDS_AT_ONCE = 1000
+"""Schemas that one block asks for: values that only begin as framed ones name as many as there are values."""
 
 
 def rewrite_segment(task: RewriteTask) -> RewriteOutcome:
@@ -50,7 +55,7 @@ class _Rewrite:
         )
         for records in blocks:
             value, key = self._codecs.decode(records)
-            needed = _needed(value, key)
+            needed = _needed(value, key, task.table)
             if needed != NeedsSchemas():
                 return needed
             value_bytes += records.value.size_bytes
@@ -68,13 +73,19 @@ class _Rewrite:
         self._file.close()
 
 
-def _needed(value: Decoded, key: Decoded | None) -> NeedsSchemas:
+def _needed(value: Decoded, key: Decoded | None, table: TableFacts) -> NeedsSchemas:
     return NeedsSchemas(
-        schema_ids=value.missing_schema_ids,
-        key_schema_ids=frozenset() if key is None else key.missing_schema_ids,
+        schema_ids=_missing(value, table.codec),
+        key_schema_ids=_missing(key, table.key_codec),
         proposed_schemas=_proposed(value),
         proposed_key_schemas=frozenset() if key is None else _proposed(key),
     )
+
+
+def _missing(decoded: Decoded | None, spec: CodecSpec | None) -> frozenset[int]:
+    if decoded is None or spec is None or EVERY_OTHER_ID in spec.unresolved:
+        return frozenset()
+    return frozenset(nsmallest(MOST_IDS_AT_ONCE, decoded.missing_schema_ids))
 
 
 def _proposed(decoded: Decoded) -> frozenset[str]:

@@ -8,7 +8,7 @@ from engine.formats.schema_registry import SchemaRegistry
 from engine.formats.schema_source import FoundSchema, Role
 from engine.formats.schema_subjects import SubjectRule
 
-NEWEST_KEPT_MS = 10_000  # topics that are looked at together ask once
+NEWEST_KEPT_MS = 60_000  # longer than who did not wait for an answer takes to come again
 
 
 class RegistrySchemas:

@@ -30,6 +30,9 @@ _MODULE_OF_FORMAT = {
 }
 _MODULE_OF_ENVELOPE = {"debezium": "engine.formats.debezium"}
 
+EVERY_OTHER_ID = -(1 << 31)
+"""In ``CodecSpec.unresolved``: so many ids can't be resolved that no more are asked for. No schema has this id."""
+
 Placement: TypeAlias = Mapping[str, str]
 """Where a schema's fields stand that are not in the column of their own name: the field's path in the schema
 (``items[].sku``, ``tags{}.x``) to the column's name within its parent, "" for a field without a column."""

@@ -252,3 +252,24 @@ def test_damaged_first_range_of_a_new_table_holds_up_no_other_partition(
     assert ranges_of(report, sound) == [(0, 1), (1, 2)]
     assert ranges_of(report, damaged) == []
     assert isinstance(report_of(report, damaged).problem, Corrupt)
+
+
+def test_values_that_only_look_like_framed_ones_are_tiered_raw_and_the_source_is_not_flooded(
+    world: TieringWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiering.rewrite.BLOCK_BYTES", 1000)
+    source = KnownSchemas(TEXTS)
+    (partition,) = world.broker.create_topic("orders")
+    numbers = [b"\x00" + (number * 7919 + 77).to_bytes(4, "big") + b"no schema's" for number in range(3000)]
+    for first in range(0, 3000, 50):
+        world.broker.append(partition, numbers[first : first + 50])
+    world.broker.append(partition, [order(1, {"id": 7})])
+    world.broker.append_segment(partition, [order(1, {"id": 8})])
+    loop = world.loop(rules=avro(source))
+    for _ in range(3):
+        report = loop.cycle()
+    assert report_of(report, partition).problem is None
+    found = columns(world, "orders")
+    assert found["kafka_value_raw"][:3000] == numbers
+    assert all(found["kafka_error"][:3000])
+    assert len(source.asked) < 600
