@@ -152,7 +152,7 @@ def read_elements(  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, forceinline=True)
 def accepts(row, tag):  # type: ignore[no-untyped-def]
     """What a field makes of a tag with its number: 0 nothing, 1 its value, 2 a list's elements in the other way."""
-    if word(row, TAG) == tag:
+    if word(row, TAG) == tag or word(row, OPERATION) == OPAQUE:
         return 1
     if word(row, OPERATION) != LEAVES or word(row + ROW_BYTES, KIND) > LAST_NUMBER:
         return 0

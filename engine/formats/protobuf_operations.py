@@ -88,7 +88,7 @@ ISSUE_TEXT = {
     NOT_UTF8: "a string is not UTF-8",
     NUMBER_RANGE: "a number passes the range of its type",
     ONEOF_TWICE: "more than one field of a oneof is set",
-    MAP_ENTRY: "a map's entry lacks its key or its value",
+    MAP_ENTRY: "a map's entry lacks its key or its value, or has them the wrong way round",
     KEY_TWICE: f"a map has a key twice, or more than {MAX_MAP_KEYS} keys",
     MAP_IN_PIECES: "a map's entries are not together",
     TIME_FORM: "a timestamp or duration is not in its normal form",

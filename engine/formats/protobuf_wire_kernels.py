@@ -17,6 +17,7 @@ from engine.formats.protobuf_operations import (
     LONG_VARINT,
     MAX_GROUP_DEPTH,
     NOT_MINIMAL,
+    NUMBER_RANGE,
     WIRE_32,
     WIRE_64,
     WIRE_BYTES,
@@ -37,12 +38,14 @@ def read_long_varint(base, at, end):  # type: ignore[no-untyped-def]
     while at < end:
         byte = np.uint64(load_u8(base + at))
         at += 1
-        if shift == np.uint64(63) and byte > np.uint64(1):
+        if shift > np.uint64(63):
             return np.int64(0), np.int64(BAD), np.int64(LONG_VARINT)
         total |= (byte & np.uint64(0x7F)) << shift
         if byte < np.uint64(0x80):
-            is_longer = byte == np.uint64(0) and shift > np.uint64(0)
-            return np.int64(total), at, np.int64(NOT_MINIMAL) if is_longer else np.int64(0)
+            issue = np.int64(NOT_MINIMAL) if byte == np.uint64(0) and shift > np.uint64(0) else np.int64(0)
+            if shift == np.uint64(63) and byte > np.uint64(1):
+                issue = np.int64(NUMBER_RANGE)
+            return np.int64(total), at, issue
         shift += np.uint64(7)
     return np.int64(0), np.int64(BAD), np.int64(ENDS_EARLY)
 
