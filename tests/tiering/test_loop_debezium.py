@@ -34,6 +34,15 @@ NOW = """
 """
 
 
+def with_schema_beside(value: dict[str, Any]) -> bytes:
+    for row in (value["before"], value["after"]):
+        if row is not None:
+            row["balance"] = "BNU="
+    kept = {name: value[name] for name in ("before", "after", "source", "op", "ts_ms")}
+    schema = {"type": "struct", "name": "shop.inventory.customers.Envelope"}
+    return json.dumps({"schema": schema, "payload": kept}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 def unwrapping(folder: Path) -> tuple[TopicRule, ...]:
     folder.mkdir()
     for schema_id, schema in ((SCHEMA_ID, CUSTOMERS), (8, WITH_PHONE)):
@@ -68,3 +77,21 @@ def test_changes_of_a_table_are_whole_and_tell_its_rows_of_now(world: TieringWor
         connection.register("changes", changed)
         found = connection.execute(NOW).fetchall()
     assert found == [(number, row["name"], row["phone"]) for number, row in sorted(rows_now.items())]
+
+
+def test_changes_in_json_without_a_schema_source_get_their_columns_from_payloads(world: TieringWorld) -> None:
+    """Kafka Connect as it is by default: JSON with the schema beside each value."""
+    events = [value for _, value in changes(20)]
+    values = [None if value is None else with_schema_beside(value) for value in events]
+    (partition,) = world.broker.create_topic("shop.inventory.customers")
+    loop = world.loop(rules=(TopicRule(pattern="*", value_format="json", codec_options={"unwrap": "debezium"}),))
+    for segment in (values[:17], values[17:]):
+        world.broker.append_segment(partition, segment)
+        loop.cycle()
+    view = world.table(partition)
+    assert fsck_table(view, log_dirs=[world.broker.log_dir]).findings == ()
+    found = world.catalog.load_table(view.identifier).scan().to_arrow().sort_by("kafka_offset")
+    assert found["kafka_value_raw"].null_count == len(values)
+    assert found["id"].to_pylist() == [value["after"]["id"] if value and value["after"] else None for value in events]
+    assert found["debezium_op"].to_pylist() == [value and value["op"] for value in events]
+    assert len(set(found["debezium_schema"].drop_null().to_pylist())) == 1
