@@ -17,15 +17,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 NAMES = frozenset(
     {
-        "add: in the structs of a map",
-        "rename: of a list, and in it",
         "promote: in a struct",
         "promote: a decimal past 18 digits, which Parquet keeps otherwise",
-        "promote: the elements of a list",
         "promote: the values of a map",
         "sibling: in the structs of a list",
-        "raw: int to string",
-        "name: that differs in case alone, in one schema",
     }
 )
 
