@@ -17,6 +17,7 @@ from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import CommitResult, Outcome, RangeAppend
 from engine.table.replacement import FileReplacement, ReplacementResult
 from engine.table.schema_proposals import on_conflict_of
+from engine.table.table_identity import check_same
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TableFacts, TopicTable
 from tiering.rewrite_task import NeedsSchemas
@@ -85,13 +86,15 @@ class TieredTopic:
 
         ``is_gone``: the broker has this incarnation no more, what is left of it lies in the spool.
         """
-        if self.table is not None:
-            self._require_warehouse(self.table)
-            return False
         rule = self.rule
         codec, key_codec = CodecSpec(name=rule.value_format, options=rule.codec_options), None
         if rule.layout.has_typed_key:
             key_codec = CodecSpec(name=rule.layout.key, options=rule.key_options)
+        if self.table is not None:
+            self._require_warehouse(self.table)
+            if not is_gone:
+                check_same(self.table, cluster_id, rule.layout, codec, key_codec)
+            return False
         self.table = self._writer.ensure(
             topic=self.topic,
             topic_id=self.topic_id,

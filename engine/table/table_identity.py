@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyiceberg.table import Table
 
 from engine.errors import Invalid
+from engine.formats.csv_dialect import CsvDialect
 from engine.formats.value_codec import CodecSpec
 from engine.table.columns import TableLayout
 from engine.table.topic_table import CLUSTER_ID_PROPERTY, TOPIC_PROPERTY, TopicTable
@@ -28,14 +29,18 @@ def check_same(
             next_step="set the topic's value, key and column_prefix back, or rename the table to begin a new one",
         )
     for made, wanted in ((view.codec, codec), (view.key_codec, key_codec)):
-        # A line's columns are what its bytes are rebuilt by: rows of others would come back wrong.
-        if made is not None and wanted is not None and made.name == "csv" and made.options != wanted.options:
+        if made is not None and wanted is not None and _columns_of(made) != _columns_of(wanted):
             raise Invalid(
-                f"the topic's table was made for CSV lines of {dict(made.options)}, the settings say "
+                f"the topic's table was made for {made.name} with {dict(made.options)}, the settings say "
                 f"{dict(wanted.options)}",
                 topic=view.topic,
-                next_step="set the topic's csv back, or rename the table to begin a new one",
+                next_step="set the topic's csv, key_csv and unwrap back, or rename the table to begin a new one",
             )
+
+
+def _columns_of(codec: CodecSpec) -> tuple[object, ...]:
+    """Of a codec's options those that rows are written back by: with others they would come back wrong."""
+    return codec.options.get("unwrap"), CsvDialect.of(codec.options) if codec.name == "csv" else None
 
 
 def check_older_incarnation(table: Table, topic: str, cluster_id: str) -> None:

@@ -224,7 +224,7 @@ def test_key_columns_that_were_declared_otherwise_are_refused(world: TieringWorl
     table, writer = world.table(partition), world.writer()
     codec = rule('["id:long", "region:string"]')
     assert table.key_codec is not None
-    with pytest.raises(Invalid, match="CSV lines"):
+    with pytest.raises(Invalid, match="was made for csv"):
         writer.ensure(
             topic=table.topic,
             topic_id=table.topic_id,
@@ -345,3 +345,17 @@ def test_key_field_that_another_program_renamed_stops_nothing(world: TieringWorl
     assert (report.commits, report_of(report, partition).problem) == (1, None)
     assert columns(world)["kafka_key"] == [{"number": 7, "region": None}, {"number": 8, "region": "eu"}]
     assert records(world, partition) == [(avro(1, {"id": 7}), b"a"), (avro(2, {"id": 8, "region": "eu"}), b"b")]
+
+
+@pytest.mark.parametrize("then", [TableLayout(key="raw"), TableLayout(prefix="k_", key="avro")])
+def test_settings_that_the_table_was_not_made_for_stop_the_topic_until_they_are_back(
+    world: TieringWorld, schemas: SchemaFolder, then: TableLayout
+) -> None:
+    partition, _ = tier(world, rules(schemas), ([b"a"], [avro(1, {"id": 7})]))
+    world.broker.append_segment(partition, [b"b"], keys=[avro(1, {"id": 8})])
+    changed = (TopicRule(pattern="*", value_format="string", layout=then, schema_source=schemas),)
+    problem = report_of(world.loop(rules=changed).cycle(), partition).problem
+    assert isinstance(problem, Invalid)
+    assert "was made for string values" in problem.problem
+    assert world.tiered_end(partition) == 1
+    assert ranges_of(world.loop(rules=rules(schemas)).cycle(), partition) == [(1, 2)]
