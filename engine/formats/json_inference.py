@@ -174,7 +174,8 @@ def _additions(seen: _Seen, before: _Seen) -> _Seen:
         added.items = _additions(seen.items, before.items)
     elif before.kind() == "array":
         added.items = seen.items
-    if before.kind() == "integer" and not seen.has_large_integer and "number" in seen.kinds:
+    large = before.has_large_integer or seen.has_large_integer
+    if before.kind() == "integer" and not large and "number" in seen.kinds:
         added.kinds["number"] = 1
     elif before.kind() == "null":
         added.kinds, added.items, added.members = seen.kinds, seen.items, seen.members
