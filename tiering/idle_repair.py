@@ -44,7 +44,8 @@ class _Watch:
     def note(self, turn: RepairTurn | None, now_ms: int, limits: TieringLimits) -> None:
         table = self.repair.topic.table
         assert table is not None, "a table that is not there has no turn"
-        self.looked_at = (table.metadata_location, self.partitions) if turn is not None and turn.left == 0 else None
+        is_done = turn is not None and turn.left == 0 and turn.unasked == 0
+        self.looked_at = (table.metadata_location, self.partitions) if is_done else None
         self.is_held_up = turn is None or turn.is_held_up
         awaits = self.is_held_up or (turn is not None and bool(turn.wanted))
         self.due_ms = now_ms + limits.schema_retry_ms if awaits else None

@@ -7,7 +7,7 @@ known now, the files decoded again and verified, one commit. Nothing is kept but
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -18,14 +18,27 @@ from engine.fault_points import FaultPoint, reach
 from engine.table.file_repair import Redecoded, RepairFailed, RepairTask, reasons_in
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.repair_candidates import Look, RepairCandidates, knowledge_of
-from engine.table.repair_plan import Candidate, WantedSchemas, hope_for, plan_repair, rows_helped, wanted_schemas
+from engine.table.repair_plan import (
+    MOST_IDS_WANTED,
+    Candidate,
+    Knowledge,
+    WantedSchemas,
+    hope_for,
+    plan_repair,
+    rows_helped,
+    wanted_schemas,
+)
 from engine.table.replacement import FileReplacement, ReplacementOutcome
+from engine.table.row_codecs import RowCodecs
 from engine.table.topic_table import TableFacts
 from engine.table.verifier import Verifier
 from tiering.rewrite_task import NeedsSchemas
 from tiering.rewriter import Rewriter, VerifyTask
 from tiering.tiered_topic import TieredTopic
 from tiering.tiering_limits import TieringLimits
+
+SCHEMAS_A_TURN = 64
+"""Asked for in one turn: a source may take long to refuse each."""
 
 _log = structlog.get_logger(__name__)
 
@@ -37,8 +50,8 @@ class RepairTurn:
     ``found`` files with rows that keep their bytes, ``adopted`` ranges that are never repaired; ``tried`` files that
     were decoded again, ``replaced`` those of them that got better, ``gone`` those that somebody else replaced
     meanwhile; ``gained`` records that have more columns now; ``left`` files that are worth a try, or were not looked
-    at; ``wanted`` the schemas still missing; ``problems`` files that can't be read or repaired; ``source_problem`` why
-    the schemas' source could not be asked.
+    at; ``wanted`` the schemas still missing, of which ``unasked`` were not asked for yet; ``problems`` files that can't
+    be read or repaired; ``source_problem`` why the schemas' source could not be asked.
     """
 
     found: int = 0
@@ -49,6 +62,7 @@ class RepairTurn:
     gained: int = 0
     left: int = 0
     wanted: WantedSchemas = field(default_factory=WantedSchemas)
+    unasked: int = 0
     problems: tuple[FloebergError, ...] = ()
     source_problem: Unavailable | None = None
 
@@ -71,6 +85,7 @@ class TopicRepair:
         self._limits = limits
         self._candidates = RepairCandidates()
         self._failed: set[str] = set()
+        self._codecs: RowCodecs | None = None
 
     def forget_failures(self) -> None:
         """Files that could not be read or repaired are tried again."""
@@ -97,9 +112,10 @@ class TopicRepair:
         found = RepairTurn(found=len(look.candidates), adopted=look.adopted, left=look.unread, problems=look.unreadable)
         if not look.candidates:
             return found
-        source_problem = self._ask_for_schemas(look.candidates)
+        asked, unasked = self._unasked(look.candidates, at_once=SCHEMAS_A_TURN)
+        source_problem = self.topic.resolve(asked) if asked != NeedsSchemas() else None
         facts = self._facts()
-        known = knowledge_of(facts)
+        known = self._knowledge(facts)
         plan = plan_repair(
             look.candidates,
             known,
@@ -115,6 +131,7 @@ class TopicRepair:
             gained=done.gained,
             left=look.unread + plan.left,
             wanted=wanted_schemas(look.candidates, known),
+            unasked=unasked,
             problems=(*look.unreadable, *done.problems),
             source_problem=source_problem,
         )
@@ -125,8 +142,9 @@ class TopicRepair:
         Raises as ``turn``.
         """
         look = self.look()
-        known = knowledge_of(self._facts())
-        had, source_problem = self.topic.obtainable(self._unasked(look.candidates))
+        known = self._knowledge(self._facts())
+        asked, _ = self._unasked(look.candidates, at_once=MOST_IDS_WANTED)
+        had, source_problem = self.topic.obtainable(asked)
         known = replace(
             known,
             schema_ids=known.schema_ids | had.schema_ids,
@@ -162,20 +180,25 @@ class TopicRepair:
             key_codec = replace(key_codec, options=stored.key_codec.options)
         return replace(facts, codec=replace(facts.codec, options=stored.codec.options), key_codec=key_codec)
 
-    def _ask_for_schemas(self, candidates: Sequence[Candidate]) -> Unavailable | None:
-        """Get what the files lack into the table; the error of a source that is away."""
-        unasked = self._unasked(candidates)
-        return self.topic.resolve(unasked) if unasked != NeedsSchemas() else None
+    def _knowledge(self, facts: TableFacts) -> Knowledge:
+        # Opening compiles all schemas, and a process has one version of each codec.
+        if self._codecs is None:
+            self._codecs = RowCodecs.of(facts)
+        return knowledge_of(facts, self._codecs)
 
-    def _unasked(self, candidates: Sequence[Candidate]) -> NeedsSchemas:
-        """The schemas that most records wait for, but for what was given up lately."""
+    def _unasked(self, candidates: Sequence[Candidate], *, at_once: int) -> tuple[NeedsSchemas, int]:
+        """The missing schemas to ask for now, those of the most records first, and how many are left for a next turn.
+
+        Those that were given up lately are not among them.
+        """
         facts = self._facts()
-        wanted = wanted_schemas(candidates, knowledge_of(facts))
+        values, keys = wanted_schemas(candidates, self._knowledge(facts)).most()
         key_given_up = {} if facts.key_codec is None else facts.key_codec.unresolved
-        ids, key_ids = WantedSchemas(
-            value=_without(wanted.value, facts.codec.unresolved), key=_without(wanted.key, key_given_up)
-        ).most()
-        return NeedsSchemas(schema_ids=ids, key_schema_ids=key_ids)
+        values = [one for one in values if one not in facts.codec.unresolved]
+        keys = [one for one in keys if one not in key_given_up]
+        now, now_keys = values[:at_once], keys[:at_once]
+        left = len(values) - len(now) + len(keys) - len(now_keys)
+        return NeedsSchemas(schema_ids=frozenset(now), key_schema_ids=frozenset(now_keys)), left
 
     def _try(self, chosen: Sequence[Candidate], facts: TableFacts) -> _Tried:
         """Decode again, verify, commit."""
@@ -248,7 +271,3 @@ class _Tried:
     gone: int = 0
     gained: int = 0
     problems: list[FloebergError] = field(default_factory=list)
-
-
-def _without(rows: Mapping[int, int], given_up: Mapping[int, str]) -> Mapping[int, int]:
-    return {schema_id: count for schema_id, count in rows.items() if schema_id not in given_up}

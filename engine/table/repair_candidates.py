@@ -91,9 +91,9 @@ class RepairCandidates:
                     self._unreadable[file.path] = found
 
 
-def knowledge_of(facts: TableFacts) -> Knowledge:
-    """What decoding for a table goes by now. Raises Invalid when its codec can't be opened."""
-    codecs, key_codec = RowCodecs.of(facts), facts.key_codec
+def knowledge_of(facts: TableFacts, codecs: RowCodecs) -> Knowledge:
+    """What decoding for a table goes by now; ``codecs`` any that were opened for it, for their versions."""
+    key_codec = facts.key_codec
     return Knowledge(
         codec_version=codecs.value.version,
         schema_ids=frozenset(facts.codec.schemas),

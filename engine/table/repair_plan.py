@@ -13,8 +13,8 @@ from enum import StrEnum
 from engine.table.data_file import FileFooter
 from engine.table.manifests import TableFile
 
-MOST_IDS_WANTED = 64
-"""Schemas that one look asks for, those of the most records first: a source may take a second to refuse each."""
+MOST_IDS_WANTED = 1024
+"""Schemas that are asked for, those of the most records: bytes that name no schema at all may look like any number."""
 
 
 class Hope(StrEnum):
@@ -69,8 +69,8 @@ class WantedSchemas:
     value: Mapping[int, int] = field(default_factory=dict)
     key: Mapping[int, int] = field(default_factory=dict)
 
-    def most(self, limit: int = MOST_IDS_WANTED) -> tuple[frozenset[int], frozenset[int]]:
-        """The ids (of values, of keys) that most records wait for."""
+    def most(self, limit: int = MOST_IDS_WANTED) -> tuple[list[int], list[int]]:
+        """The ids (of values, of keys) that most records wait for, in that order."""
         return _most(self.value, limit), _most(self.key, limit)
 
     def __bool__(self) -> bool:
@@ -135,5 +135,5 @@ def plan_repair(
     return RepairPlan(chosen=tuple(hopeful[:chosen]), left=len(hopeful) - chosen)
 
 
-def _most(rows: Mapping[int, int], limit: int) -> frozenset[int]:
-    return frozenset(schema_id for schema_id, _ in Counter(rows).most_common(limit))
+def _most(rows: Mapping[int, int], limit: int) -> list[int]:
+    return [schema_id for schema_id, _ in Counter(rows).most_common(limit)]

@@ -174,7 +174,8 @@ def _repair(work: TopicRepair, summary: _Summary) -> None:
     while True:
         turn = work.turn()
         summary.add(turn)
-        if not turn.tried and not turn.left:
+        is_asking = turn.unasked > 0 and turn.source_problem is None
+        if not (turn.tried or turn.left or is_asking):
             return
 
 

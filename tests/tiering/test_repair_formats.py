@@ -15,6 +15,7 @@ from engine.log_reader import LogReader
 from engine.table.columns import TableLayout
 from engine.table.file_index import FileIndex
 from engine.topic_partition import TopicIdPartition
+from tests.engine.formats.debezium_examples import CUSTOMERS, SCHEMA_ID, as_avro, customer, event
 from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, order
 from tests.tiering.tiering_world import TieringWorld
 from tiering.tiering_limits import TieringLimits
@@ -43,11 +44,13 @@ class Topic:
     repaired: Mapping[str, list[Any]]
     keys: list[bytes | None] | None = None
     layout: TableLayout = field(default_factory=TableLayout)
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def topics() -> dict[str, Topic]:
     body = [b'{"id":1,"lines":["a","b"]}', b'{"id":2,"lines":[]}', b'{"lines": ["c"], "id": 3}']
     columns = {"id": [1, 2, 3], "lines": [["a", "b"], [], ["c"]], "kafka_value_raw": [None] * 3}
+    changed = [event("c", None, customer(1)), event("c", None, customer(2)), None]
     return {
         "json, framed": Topic("json", [framed(7, one) for one in body], {7: JSON_SCHEMA}, columns),
         "json, plain": Topic("json", [*body], {7: JSON_SCHEMA}, columns),
@@ -56,6 +59,13 @@ def topics() -> dict[str, Topic]:
             [framed(9, b"\x00\x08\x01\x12\x01a\x12\x01b"), None, framed(9, b"\x00\x08\x03")],
             {9: compile_proto(PROTO, {})},
             {"id": [1, None, 3], "lines": [["a", "b"], None, []], "kafka_value_raw": [None] * 3},
+        ),
+        "debezium": Topic(
+            "avro",
+            [as_avro(change) for change in changed],
+            {SCHEMA_ID: json.dumps(CUSTOMERS)},
+            {"id": [1, 2, None], "debezium_op": ["c", "c", None], "kafka_value_raw": [None] * 3},
+            options={"unwrap": "debezium"},
         ),
         "avro keys": Topic(
             "string",
@@ -81,7 +91,13 @@ def consumed(world: TieringWorld, partition: TopicIdPartition) -> bytes:
 @pytest.mark.parametrize("name", TOPICS)
 def test_records_get_columns_once_their_schema_is_there(world: TieringWorld, name: str) -> None:
     topic, source = TOPICS[name], KnownSchemas({})
-    rule = TopicRule(pattern="*", value_format=topic.value_format, layout=topic.layout, schema_source=source)
+    rule = TopicRule(
+        pattern="*",
+        value_format=topic.value_format,
+        codec_options=topic.options,
+        layout=topic.layout,
+        schema_source=source,
+    )
     (partition,) = world.broker.create_topic("orders")
     world.broker.append_segment(partition, topic.values, keys=topic.keys)
     loop = world.loop(rules=(rule,))

@@ -25,6 +25,7 @@ from engine.table.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, avro, columns, order
 from tests.tiering.tiering_world import TieringWorld
+from tiering import topic_repair
 from tiering.rewriter import InProcessRewriter, Rewriter
 from tiering.tiered_topic import TieredTopic
 from tiering.tiering_limits import TieringLimits
@@ -161,6 +162,22 @@ def test_schema_that_is_still_missing_leaves_everything_as_it_is(lacking: Lackin
         "once by tiering, once by the first turn; then it is given up for a while"
     )
     assert lacking.paths() == paths
+
+
+def test_schemas_are_asked_for_a_few_a_turn_until_all_were(
+    world: TieringWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_repair, "SCHEMAS_A_TURN", 2)
+    source = KnownSchemas({})
+    partitions = world.broker.create_topic("orders")
+    strange = [b"\x00\x00\x00\x00" + bytes([schema_id]) for schema_id in (10, 11, 11, 12, 12, 12)]
+    world.broker.append_segment(partitions[0], [*strange, note(1)])
+    assert world.loop(rules=avro(source)).cycle().commits == 1
+    source.texts, source.asked = TEXTS, []
+    repair = Lacking(world=world, source=source, partitions=partitions).repair()
+    first, second, third = repair.turn(), repair.turn(), repair.turn()
+    assert source.asked == [11, 12, 2, 10], "in the order of ids within a turn, those of the most records first"
+    assert [(turn.unasked, turn.replaced) for turn in (first, second, third)] == [(2, 0), (0, 1), (0, 0)]
 
 
 def test_source_that_is_away_is_a_problem_of_the_turn(lacking: Lacking) -> None:

@@ -67,7 +67,8 @@ def test_schemas_are_wanted_that_files_lack_and_the_table_has_not() -> None:
     ]
     wanted = wanted_schemas(candidates, KNOWN)
     assert (wanted.value, wanted.key) == ({9: 6, 8: 7}, {60: 1})
-    assert wanted.most(1) == ({8}, {60})
+    assert wanted.most(1) == ([8], [60])
+    assert wanted.most() == ([8, 9], [60])
     assert not wanted_schemas([candidate(0, lack({2: 1}))], KNOWN)
 
 
