@@ -45,7 +45,7 @@ class AvroCodec:
     """Decodes with the writer's schema into the table's columns, and rebuilds the writer's bytes from them."""
 
     name = "avro"
-    version = 1
+    version = 2
 
     def __init__(self, spec: CodecSpec, fields: Sequence[pa.Field]) -> None:
         self.fields = tuple(fields)
