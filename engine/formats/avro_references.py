@@ -56,7 +56,7 @@ class _Inliner:
             if node.get("type") in _NAMED:
                 full, inside = _full_name(node, namespace)
                 self._library.setdefault(full, (node, namespace))
-                for field in node.get("fields", []):
+                for field in _fields(node):
                     self.collect(field.get("type"), inside, depth + 1)
             else:
                 for part in ("type", "items", "values"):
@@ -98,9 +98,16 @@ class _Inliner:
         made = {**node, "name": full.rpartition(".")[2], "namespace": inside}
         if "fields" in node:
             made["fields"] = [
-                {**field, "type": self.inline(field.get("type"), inside, depth + 1)} for field in node["fields"]
+                {**field, "type": self.inline(field.get("type"), inside, depth + 1)} for field in _fields(node)
             ]
         return made
+
+
+def _fields(record: dict[str, Any]) -> list[dict[str, Any]]:
+    fields = record.get("fields", [])
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+        raise Invalid("a record's fields are no list of fields")
+    return fields
 
 
 def _check_depth(depth: int) -> None:

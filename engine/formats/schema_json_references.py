@@ -52,7 +52,7 @@ def bundle_references(schema_text: str, references: Mapping[str, str]) -> str:
 def external_references(schema_text: str) -> frozenset[str]:
     """The documents that a schema refers to, as it writes them, without the place inside."""
     root = _load(schema_text, "the schema")
-    found = (urldefrag(reference).url for reference in _references(root))
+    found = (_split(reference)[0] for reference in _references(root))
     return frozenset(name for name in found if name)
 
 
@@ -63,9 +63,9 @@ class _Document:
         self.place = place
         self._content = content
         identity = (content.get("$id") or content.get("id")) if isinstance(content, dict) else None
-        self._identity = urldefrag(identity).url if isinstance(identity, str) else ""
+        self._identity = _split(identity)[0] if isinstance(identity, str) else ""
         self._base = self._identity or name
-        self._names = {name, self._identity, urljoin(self._base, name)} - {""}
+        self._names = {name, self._identity, _joined(self._base, name)} - {""}
         self._anchors = dict(_anchors(content, "", 0))
 
     def is_named(self, url: str) -> bool:
@@ -97,7 +97,7 @@ class _Document:
         return made
 
     def _pointer(self, reference: str, documents: Iterable[_Document]) -> str:
-        url, fragment = urldefrag(reference)
+        url, fragment = _split(reference)
         meant = self._meant(url, documents)
         if meant is None:
             return reference
@@ -107,7 +107,7 @@ class _Document:
     def _meant(self, url: str, documents: Iterable[_Document]) -> _Document | None:
         if not url or url == self._identity:
             return self
-        whole = urljoin(self._base, url)
+        whole = _joined(self._base, url)
         for name in (url, whole):
             for document in documents:
                 if document.is_named(name):
@@ -116,7 +116,7 @@ class _Document:
 
     def absolute_names(self, base: str) -> set[str]:
         """The document's names as they read from another's place."""
-        return {urljoin(base, name) for name in self._names}
+        return {_joined(base, name) for name in self._names}
 
     def inside(self, fragment: str) -> str | None:
         """A pointer's part behind the document, "" for the whole; None when there is no such place."""
@@ -141,6 +141,22 @@ class _Document:
             else:
                 return False
         return True
+
+
+def _split(reference: str) -> tuple[str, str]:
+    """(document, place inside); what is no URL has no place."""
+    try:
+        found = urldefrag(reference)
+        return found.url, found.fragment
+    except ValueError:
+        return reference, ""
+
+
+def _joined(base: str, url: str) -> str:
+    try:
+        return urljoin(base, url)
+    except ValueError:
+        return url
 
 
 def _anchors(node: Any, path: str, depth: int) -> Iterable[tuple[str, str]]:

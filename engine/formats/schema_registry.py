@@ -68,9 +68,7 @@ class SchemaRegistry:
         """The subjects there are; only those with ``prefix`` matter, though a registry may answer with all."""
         with self._http.question() as question:
             answer = question.ask("/subjects", "the list of subjects", {"subjectPrefix": prefix})
-        if not isinstance(answer, list):
-            raise Unavailable("the list of subjects is none")
-        return tuple(str(subject) for subject in answer)
+        return tuple(str(subject) for subject in _list(answer, "the list of subjects"))
 
     def _keep(self, schema_id: int, schema: WrittenSchema) -> None:
         if self._cache is None:
@@ -94,11 +92,11 @@ def _newest(
     try:
         if not metadata:
             return _object(question.ask(f"{path}/latest", what), what)
-        versions = question.ask(path, f"the versions of {subject}")
+        versions = _list(question.ask(path, f"the versions of {subject}"), f"the versions of {subject}")
     except Absent:
         return None
     # By version, not by /subjects/{subject}/metadata: only Confluent's own registry has that.
-    for version in sorted(versions, reverse=True)[:MAX_VERSIONS_ASKED]:
+    for version in sorted((one for one in versions if isinstance(one, int)), reverse=True)[:MAX_VERSIONS_ASKED]:
         answer = _object(question.ask(f"{path}/{version}", f"{subject} version {version}"), what)
         carried = answer.get("metadata")
         properties = carried.get("properties") if isinstance(carried, dict) else None
@@ -120,10 +118,10 @@ def _follow(
 ) -> None:
     """Put the texts of all that an answer refers to under their names, what each needs before it; a name that comes
     twice is what it is first."""
-    for reference in answer.get("references") or []:
+    for reference in _list(answer.get("references") or [], f"the references of {what}"):
         try:
             name, subject, version = str(reference["name"]), str(reference["subject"]), int(reference["version"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Invalid(f"{what} has a reference without name, subject and version: {reference}") from error
         if name in seen:
             continue
@@ -143,6 +141,12 @@ def _text(answer: Mapping[str, Any], what: str) -> str:
     if not isinstance(text, str):
         raise Unavailable(f"{what}: the answer has no schema")
     return text
+
+
+def _list(answer: Any, what: str) -> list[Any]:
+    if not isinstance(answer, list):
+        raise Unavailable(f"{what}: the answer is no registry's", next_step="check the registry's URL")
+    return answer
 
 
 def _object(answer: Any, what: str) -> dict[str, Any]:

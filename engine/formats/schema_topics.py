@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.errors import Invalid, Unavailable
 from engine.formats.schema_desk import SchemaDesk
+from engine.formats.schema_http import Absent
 from engine.formats.schema_registry import SchemaRegistry
 from engine.formats.schema_source import FoundSchema, Role
 from engine.formats.schema_subjects import SubjectRule
@@ -20,14 +21,14 @@ class RegistrySchemas:
         self._subjects = subjects or SubjectRule()
 
     def get(self, schema_id: int, schema_format: str) -> str:
-        """As the port says. A registry that does not answer is stood in for by what it said before."""
+        """As the port says. What the registry said before stands in for one that does not answer, or has lost it."""
         try:
             return self._desk.ask(
                 ("schema", schema_id, schema_format),
                 lambda: self._registry.get(schema_id, schema_format),
                 kept_ms=None,
             )
-        except Unavailable:
+        except (Unavailable, Absent):
             remembered = self._registry.remembered(schema_id, schema_format)
             if remembered is None:
                 raise

@@ -336,6 +336,16 @@ class TestSchemaRegistry(SchemaSourceConformance):
         with pytest.raises(Invalid, match="AVRO"):
             restarted.get(1, "protobuf")
 
+    def test_schema_that_the_registry_gave_once_and_lost_goes_on(self, tmp_path: Path) -> None:
+        self.server.register("orders-value", 1, RECORD)
+        running = self.open(cache=SchemaCache(tmp_path, "registry"))
+        assert running.get(1, "avro") == RECORD
+        self.server.schemas.clear()
+        restarted = self.open(cache=SchemaCache(tmp_path, "registry"))
+        assert [source.get(1, "avro") for source in (running, restarted)] == [RECORD, RECORD]
+        with pytest.raises(Invalid, match="not in the registry"):
+            self.open().get(1, "avro")
+
     def test_registry_that_answers_is_believed_over_what_it_once_said(self, tmp_path: Path) -> None:
         cache = SchemaCache(tmp_path, "registry")
         self.server.register("orders-value", 1, RECORD)
