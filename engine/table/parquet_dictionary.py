@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from engine.table import page_dictionary_kernels as kernels
 from engine.table import page_value_kernels as pages
 from engine.table.page_bit_packing import ROOM
-from engine.table.page_dictionary_kernels import ENTRIES, FIRST_SLOTS, SLOTS, STATE_LENGTH, USED_BYTES, VALUE_BYTES
+from engine.table.page_dictionary_kernels import (
+    ENTRIES,
+    ENTRY_BITS,
+    FIRST_SLOTS,
+    SLOTS,
+    STATE_LENGTH,
+    USED_BYTES,
+    VALUE_BYTES,
+)
 from engine.table.parquet_bounds import NumberBounds, PageBounds, StringBounds
 from engine.table.parquet_levels import EncodedLevels, with_room
 from engine.table.parquet_settings import DICTIONARY
@@ -31,7 +39,7 @@ from engine.table.parquet_values import (
     string_source,
 )
 
-MOST_ENTRIES = 1 << 18
+MOST_ENTRIES = 1 << (ENTRY_BITS - 1)
 """A row group's column with more distinct values has no dictionary: only lists have so many, and the tables that find
 an entry must not grow with them."""
 
@@ -163,7 +171,7 @@ class StringDictionary(_Index):
     """Distinct byte arrays."""
 
     def __init__(self, leaf: Leaf) -> None:
-        super().__init__(leaf, np.uint64)
+        super().__init__(leaf, np.uint32)
         self._prefix = 0 if leaf.size else _SIZE_BYTES
         self._hashes: NDArray[np.uint64] = np.empty(0, np.uint64)
         self._words: NDArray[np.uint64] = np.empty(0, np.uint64)

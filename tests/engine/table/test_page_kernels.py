@@ -101,7 +101,7 @@ def test_string_dictionary_numbers_entries_as_they_appear(values: list[bytes], p
     positions = np.arange(len(values))[::-1].copy() if picked else ALL
     count = len(values)
     room = max(count, 1)
-    table = np.zeros(4 * max(room, 256), np.uint64)
+    table = np.zeros(4 * max(room, 256), np.uint32)
     hashes, words = np.empty(room, np.uint64), np.empty(room, np.uint64)
     entry_at, page = np.zeros(room + 1, np.int64), np.empty(len(data) + 4 * room + ROOM, np.uint8)
     index = np.empty(room, np.int32)
@@ -120,6 +120,32 @@ def test_string_dictionary_numbers_entries_as_they_appear(values: list[bytes], p
         assert (entries[low[0]], entries[high[0]]) == (min(values), max(values))
         bounds.string_bounds(offsets, data, np.array([0, count]), flip, low, high)
         assert (values[low[0]], values[high[0]]) == (min(values), max(values))
+
+
+@pytest.mark.parametrize("last", range(9))
+@pytest.mark.parametrize("longest", [8, 16, 32, 60])
+def test_strings_that_differ_in_one_byte_or_in_their_size_are_entries_of_their_own(longest: int, last: int) -> None:
+    values = [b"", *(bytes(size) for size in range(1, longest + 1))]
+    for size in range(1, longest + 1):
+        values += [bytes(at) + b"\1" + bytes(size - at - 1) for at in range(size)]
+    values = [*values, *values[::-1], b"z" * last]
+    offsets = np.concatenate([[0], np.cumsum([len(value) for value in values])]).astype(np.int32)
+    # Nothing behind the last string: it is read whole all the same.
+    data = np.frombuffer(b"".join(values), np.uint8)
+    room = len(values)
+    page, entry_at = np.zeros(len(data) + 4 * room + ROOM, np.uint8), np.zeros(room + 1, np.int64)
+    hashes, words, index = np.empty(room, np.uint64), np.empty(room, np.uint64), np.empty(room, np.int32)
+    table, state = np.zeros(4 * room + 1024, np.uint32), np.array([0, 1024, 0, 0, 0])
+    args = (table, hashes, words, entry_at, page, state, index, 0, 4, room)
+    assert dictionaries.add_strings(offsets, data, 0, room, ALL, *args) == 0
+    entries, expected = dictionary_of(values)
+    assert index.tolist() == expected
+    assert page[: state[2]].tobytes() == b"".join(struct.pack("<i", len(e)) + e for e in entries)
+    state[:] = 0, 1024, 0, 0, 0
+    short_data, short_page = (data[: offsets[-2] - 1], *args), (data, *args[:4], page[:-1], *args[5:])
+    for given_data, *rest in (short_data, short_page):
+        with pytest.raises(IndexError):
+            dictionaries.add_strings(offsets, given_data, 0, room, ALL, *rest)
 
 
 @given(values=st.lists(WIDE_EDGES | st.integers(0, 3000), min_size=1, max_size=2500))
