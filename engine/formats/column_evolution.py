@@ -48,7 +48,8 @@ def evolve_columns(
 
 
 def aliases_of(field: pa.Field) -> tuple[str, ...]:
-    return tuple(json.loads((field.metadata or {}).get(ALIASES, b"[]")))
+    text = (field.metadata or {}).get(ALIASES)
+    return () if text is None else tuple(json.loads(text))
 
 
 def number_of(field: pa.Field) -> int | None:
