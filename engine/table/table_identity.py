@@ -31,8 +31,8 @@ def check_same(
     for made, wanted in ((view.codec, codec), (view.key_codec, key_codec)):
         if made is not None and wanted is not None and _columns_of(made) != _columns_of(wanted):
             raise Invalid(
-                f"the topic's table was made for {made.name} with {dict(made.options)}, the settings say "
-                f"{dict(wanted.options)}",
+                f"the topic's table was made for {made.name} with {_difference(made, wanted)}, the settings say "
+                f"{_difference(wanted, made)}",
                 topic=view.topic,
                 next_step="set the topic's csv, key_csv and unwrap back, or rename the table to begin a new one",
             )
@@ -41,6 +41,11 @@ def check_same(
 def _columns_of(codec: CodecSpec) -> tuple[object, ...]:
     """Of a codec's options those that rows are written back by: with others they would come back wrong."""
     return codec.options.get("unwrap"), CsvDialect.of(codec.options) if codec.name == "csv" else None
+
+
+def _difference(one: CodecSpec, other: CodecSpec) -> str:
+    found = sorted(set(one.options.items()) - set(other.options.items()))
+    return ", ".join(f"{name} = {text}" for name, text in found) or "none"
 
 
 def check_older_incarnation(table: Table, topic: str, cluster_id: str) -> None:
