@@ -36,9 +36,12 @@ MAX_LEVELS = 32
 MAX_COLUMNS = 1000
 ROUNDS = 3
 
-# An object with more different names than this, of which one value has but a part, is a map.
+# An object with more different names than this, of which one value has but a part, is a map; so is one with fewer whose
+# values have one type, and their members no order.
 MAP_NAMES = 100
 MAP_TIMES = 3
+UNORDERED_NAMES = 8
+UNORDERED_TIMES = 2
 
 EXACT_INTEGERS = 2**53
 
@@ -74,8 +77,14 @@ class _Seen:
 
     @property
     def is_map(self) -> bool:
-        count = self.kinds.get("object", 0)
-        return len(self.members) > MAP_NAMES and len(self.members) * count > MAP_TIMES * self.member_total
+        names, count = len(self.members), self.kinds.get("object", 0)
+        if names > MAP_NAMES:
+            return names * count > MAP_TIMES * self.member_total
+        if names < UNORDERED_NAMES or names * count < UNORDERED_TIMES * self.member_total:
+            return False
+        index_of = {name: index for index, name in enumerate(self.members)}
+        pairs = {(index_of[first], index_of[second]) for first, second in self.order}
+        return len({member.kind() for member in self.members.values()}) == 1 and ordered(names, pairs) is None
 
     def all_values(self) -> _Seen:
         """The values of all members as if they stood at one place."""

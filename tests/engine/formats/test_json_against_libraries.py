@@ -67,7 +67,7 @@ def expected(record: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=6), WRITERS)
 def test_columns_are_what_the_libraries_read_and_the_bytes_come_back(records: list[dict[str, Any]], write: Any) -> None:
     codec, values = opened(), [write(record) for record in records]

@@ -131,6 +131,8 @@ def test_order_of_members_is_that_of_the_records() -> None:
 def test_object_with_ever_other_names_is_a_map() -> None:
     values = [{"id": n, "by_user": {f"user-{n}": n, f"user-{n + 1}": n}} for n in range(200)]
     assert pa.types.is_map(columns_of(values)["by_user"])
+    few = [{"experiments": {f"exp-{n * n % 17}": "A", f"exp-{n * 5 % 11}": "B"}} for n in range(50)]
+    assert pa.types.is_map(columns_of(few)["experiments"])
     wide = [{f"f{n}": n for n in range(150)} for _ in range(3)]
     assert len(columns_of(wide)) == 150
 
