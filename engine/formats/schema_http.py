@@ -180,7 +180,7 @@ class RegistryQuestion:
         for other in self._http.others(url):
             try:
                 return self._ask_once(other, path, parameters, what)
-            except (_Transient, Absent):
+            except (_Transient, Absent, Unavailable):
                 continue
         raise missing
 
