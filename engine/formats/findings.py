@@ -19,6 +19,8 @@ class Findings:
         self._index_of: dict[str, int] = {}
 
     def note(self, rows: NDArray[np.intp], verdict: Verdict, text: str) -> None:
+        if not len(rows):
+            return
         self.verdict[rows] = verdict
         self.reason[rows] = self._index_of.setdefault(text, len(self._index_of))
 

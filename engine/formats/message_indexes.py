@@ -73,18 +73,13 @@ def read_indexes(values: ByteSpans, state: NDArray[np.uint8]) -> tuple[NDArray[n
     return key, header
 
 
-def path_of_key(key: int) -> tuple[tuple[int, ...], bool]:
-    """The indexes that a key stands for, and whether they are written as Confluent's serializers do."""
-    raw = key.to_bytes(8, "little")[: key >> 56]
-    numbers, number, shift = [], 0, 0
-    for byte in raw:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            numbers.append((number >> 1) ^ -(number & 1))
-            number, shift = 0, 0
-    path = tuple(numbers[1:]) or FIRST_MESSAGE
-    return path, raw == write_indexes(path)
+def key_of(raw: bytes) -> int:
+    """The key of indexes that are written so; 0, which no row has, for longer ones than occur."""
+    return int.from_bytes(raw, "little") | len(raw) << 56 if len(raw) <= _MAX_BYTES else 0
+
+
+LONG_FIRST_KEY = key_of(b"\x02\x00")
+"""The first message, written with how many indexes there are: some serializers do."""
 
 
 def write_indexes(path: Sequence[int]) -> bytes:

@@ -19,7 +19,8 @@ from engine.formats.message_indexes import (
     BAD_INDEXES,
     BAD_INDEXES_REASON,
     FIRST_MESSAGE,
-    path_of_key,
+    LONG_FIRST_KEY,
+    key_of,
     read_indexes,
     write_indexes,
 )
@@ -35,6 +36,7 @@ __all__ = ["ProtobufCodec", "open_codec", "propose_fields"]
 
 _REASON = {**FRAMING_REASON, BAD_INDEXES: BAD_INDEXES_REASON}
 _NO_MESSAGE_COLUMN = "the table has no column for which message it is"
+_NO_SUCH_MESSAGE = "the message indexes lead to no message that values are"
 _INDEXES_FORM = "the message indexes are not written in their usual form"
 
 
@@ -130,20 +132,24 @@ class ProtobufCodec:
     ) -> list[tuple[_OpenedRoot, NDArray[np.intp]]]:
         """A schema's rows by the message that they are; what can be said of their message indexes is noted."""
         opened = self._open(schema_id)
-        found: dict[tuple[int, ...], NDArray[np.bool_]] = {}
-        for one in distinct(key if of_schema.all() else key[of_schema]):
-            which = of_schema & (key == one)
-            indexes, is_usual = path_of_key(one)
-            if indexes not in opened.roots:
-                what = f"schema {schema_id}: its message {list(indexes)} is not one that values are"
-                findings.note(np.flatnonzero(which), Verdict.UNDECODABLE, what)
-                continue
-            if not is_usual:
-                findings.note(np.flatnonzero(which), Verdict.KEEP_RAW, f"schema {schema_id}: {_INDEXES_FORM}")
-            elif indexes != FIRST_MESSAGE and opened.message_column < 0:
+        found = []
+        rest = of_schema
+        for indexes, root in opened.roots.items():
+            which = rest & (key == key_of(write_indexes(indexes)))
+            if indexes == FIRST_MESSAGE:
+                unusual = rest & (key == LONG_FIRST_KEY)
+                findings.note(np.flatnonzero(unusual), Verdict.KEEP_RAW, f"schema {schema_id}: {_INDEXES_FORM}")
+                which |= unusual
+            elif opened.message_column < 0:
                 findings.note(np.flatnonzero(which), Verdict.KEEP_RAW, f"schema {schema_id}: {_NO_MESSAGE_COLUMN}")
-            found[indexes] = found[indexes] | which if indexes in found else which
-        return [(opened.roots[indexes], np.flatnonzero(which)) for indexes, which in found.items()]
+            rows = np.flatnonzero(which)
+            if len(rows):
+                found.append((root, rows))
+            if len(rows) == len(key):
+                return found
+            rest &= ~which
+        findings.note(np.flatnonzero(rest), Verdict.UNDECODABLE, f"schema {schema_id}: {_NO_SUCH_MESSAGE}")
+        return found
 
     def _decode_root(
         self,

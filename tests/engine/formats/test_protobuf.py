@@ -11,7 +11,8 @@ from bench.python_producers import python_values
 from bench.value_formats import schema_text
 from bench.value_records import KINDS, RecordKind
 from engine.errors import Corrupt, Invalid
-from engine.formats.message_indexes import path_of_key, write_indexes
+from engine.formats.confluent_framing import read_headers
+from engine.formats.message_indexes import BAD_INDEXES, key_of, read_indexes, write_indexes
 from engine.formats.value_codec import (
     CodecSpec,
     FieldProposal,
@@ -50,7 +51,7 @@ class TestProtobufCodec(ValueCodecConformance):
         b"\0\0\0\0\x0a" + ORDERS[3][5:],
         b"\0\0\0\0\x07",
         b"\0\0\0\0\x07\x01" + ORDERS[3][6:],
-        b"\0\0\0\0\x07\x02\x02" + ORDERS[3][6:],
+        b"\0\0\0\0\x07\x02\x01" + ORDERS[3][6:],
         b"\0\0\0\0\x07\x02\x00" + ORDERS[3][6:],
         ORDERS[4] + b"\x00",
         ORDERS[5] + b"\x08\x01",
@@ -67,7 +68,7 @@ class TestProtobufCodec(ValueCodecConformance):
             "schema 10 can't be had: it is not known",
             "the message indexes behind the schema header can't be read",
             "the message indexes behind the schema header can't be read",
-            "schema 7: its message [1] is not one that values are",
+            "schema 7: the message indexes lead to no message that values are",
             "schema 7: the message indexes are not written in their usual form",
             "schema 7: a tag has no field number or no wire type that exists",
             "schema 7: fields come twice, or not in the order of their numbers, at order_id",
@@ -129,9 +130,20 @@ def test_what_confluents_serializer_writes_is_exact(kind: RecordKind) -> None:
 
 
 @pytest.mark.parametrize("path", [(0,), (1,), (0, 0), (3, 1, 70), (200,)])
-def test_message_indexes_are_told_apart_and_written_again(path: tuple[int, ...]) -> None:
+def test_message_indexes_are_read_as_they_are_written(path: tuple[int, ...]) -> None:
     raw = write_indexes(path)
-    assert path_of_key(int.from_bytes(raw.ljust(7, b"\0"), "little") | len(raw) << 56) == (path, True)
+    values = ByteSpans.from_list([HEADER[:5] + raw, HEADER[:5] + raw + b"more", None])
+    key, header = read_indexes(values, read_headers(values)[1])
+    assert key.tolist() == [key_of(raw), key_of(raw), 0]
+    assert header.tolist()[:2] == [5 + len(raw)] * 2
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x01", b"\x03", b"\x02", b"\x80", b"\x0e" + b"\0" * 7, b"\xff" * 9 + b"\x01"])
+def test_message_indexes_that_lead_nowhere_are_told(raw: bytes) -> None:
+    values = ByteSpans.from_list([HEADER[:5] + raw])
+    _, state = read_headers(values)
+    read_indexes(values, state)
+    assert state.tolist() == [BAD_INDEXES]
 
 
 def several(name: str, number: int) -> bytes:
