@@ -139,3 +139,27 @@ def test_schemas_of_two_compatibility_groups_that_contradict_each_other_stand_in
     assert (found["amount"], found["amount__long"]) == ([None, "5"], [5, None])
     assert found["kafka_value_raw"] == [None, None]
     sources.close()
+
+
+@pytest.mark.parametrize("place", ["registry", "file"])
+def test_plain_json_has_the_columns_of_its_topics_newest_schema(
+    world: TieringWorld, registry: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(schema_desk, "WAIT_MS", 60_000)
+    schema = json.dumps({"type": "object", "properties": {"at": {"type": "string", "format": "date"}}})
+    registry.register("visit", 21, "{}", schemaType="JSON")
+    registry.register("visit", 22, schema, schemaType="JSON")
+    (tmp_path / "visit.json").write_text(schema)
+    sources = SchemaSources(tmp_path / "data", world.clock)
+    schemas = RegistrySettings(url=(registry.url,), subject=("visit",)) if place == "registry" else None
+    topic = TopicSettings(value="json", schemas=schemas or str(tmp_path / "visit.json"))
+    (partition,) = world.broker.create_topic("visits")
+    values = [b'{"at":"2026-11-21"}', b'{"at":"2026-11-22"}']
+    world.broker.append_segment(partition, values)
+    loop = world.loop(rules=(TopicRule(pattern="*", value_format="json", schema_source=sources.of(topic)),))
+    assert ranges_of(loop.cycle(), partition) == [(0, 2)]
+    found = columns(world, "visits")
+    assert [str(at) for at in found["at"]] == ["2026-11-21", "2026-11-22"]
+    assert found["kafka_value_raw"] == [None, None]
+    assert found["kafka_error"] == [None, None]
+    sources.close()
