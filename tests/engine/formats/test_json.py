@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 
-from engine.formats.value_codec import CodecSpec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engine.errors import Corrupt
+from engine.formats.value_codec import CodecSpec, open_codec, propose_fields
 from tests.engine.formats.conformance import ValueCodecConformance
 
 ORDER_SCHEMA = {
@@ -73,3 +78,39 @@ class TestFramedJsonCodec(ValueCodecConformance):
     schema_text = json.dumps(ORDER_SCHEMA)
     exact_values = tuple(b"\0\0\0\0\x07" + value for value in ORDERS)
     inexact_values = (ORDERS[0], b"\0\0\0\0\x07", b"\0\0\0\0\x07{", b"\0\0\0\0\x07{ }")
+
+
+def encode_lie(columns: dict[str, pa.Array]) -> None:
+    spec = CodecSpec(name="json", schemas={-1: json.dumps(ORDER_SCHEMA)})
+    codec = open_codec(spec, propose_fields("json", json.dumps(ORDER_SCHEMA), ()).fields)
+    codec.encode(columns, pa.array([-1], pa.int32()), np.full(1, True))
+
+
+def test_text_that_is_cut_inside_of_a_character_is_corrupt_where_it_must_be_escaped() -> None:
+    offsets = pa.py_buffer(np.array([0, 2], np.int32))
+    cut = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"a\xf0")])
+    form = pa.array(['{"traits":["ascii","escaped pairs"]}'])
+    with pytest.raises(Corrupt, match="note"):
+        encode_lie({"note": cut, "json_form": form})
+
+
+def test_offsets_and_indices_that_leave_their_data_are_corrupt() -> None:
+    # Arrow looks at the last offset by itself, and not at those between.
+    offsets = pa.py_buffer(np.array([0, 900, 0], np.int32))
+    for column in (
+        pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"a")]),
+        pa.DictionaryArray.from_arrays(pa.array([7], pa.int32()), pa.array(["x"]), safe=False),
+    ):
+        with pytest.raises(Corrupt, match="note"):
+            encode_lie({"note": column})
+    items = propose_fields("json", json.dumps(ORDER_SCHEMA), ()).fields[5].type
+    empty = pa.array([], items.value_type)
+    with pytest.raises(Corrupt, match="items"):
+        encode_lie({"items": pa.Array.from_buffers(items, 2, [None, offsets], children=[empty])})
+
+
+def test_row_that_names_no_schema_or_an_unknown_one_is_corrupt() -> None:
+    codec = open_codec(CodecSpec(name="json"), propose_fields("json", json.dumps(ORDER_SCHEMA), ()).fields)
+    for number in (None, -1, 5):
+        with pytest.raises(Corrupt, match="schema"):
+            codec.encode({"id": pa.array([1])}, pa.array([number], pa.int32()), np.full(1, True))
