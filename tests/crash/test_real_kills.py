@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.fault_points import FaultPoint
+from engine.table.repair_candidates import RepairCandidates
 from floeberg.duckdb_session import DuckdbSession
 from tests.auditor import assert_clean
 from tests.crash.crash_stage import NATIVE, WATCHED, CrashStage, schema_of
@@ -32,6 +33,7 @@ ARRANGED = {
     FaultPoint.SCHEMAS_COMMITTED,
     FaultPoint.SPOOL_STALE_LINK_REMOVED,
 }
+REPAIRS = (FaultPoint.REPAIRS_WRITTEN, FaultPoint.REPAIRS_VERIFIED, FaultPoint.REPAIRS_TOLD)
 RANDOM_KILLS = 6
 
 
@@ -48,7 +50,7 @@ def test_daemon_killed_at_every_point_on_its_way_and_at_random_loses_nothing(sta
     stage.keep_reading("history")
     kills = 0
     for point in FaultPoint:
-        if point not in NOT_ON_THE_WAY | ARRANGED:
+        if point not in {*NOT_ON_THE_WAY, *ARRANGED, *REPAIRS}:
             stage.kill_at(point, "orders", "history")
             kills += 1
 
@@ -64,10 +66,16 @@ def test_daemon_killed_at_every_point_on_its_way_and_at_random_loses_nothing(sta
         (stage.folder / "schemas" / f"{schema_id}.avsc").write_text(schema_of(schema_id))
         stage.kill_at(point, "bookings", schema_id=schema_id)
 
+    stage.burst("bookings", schema_id=9)
+    stage.live_until_tiered("bookings")
+    (stage.folder / "schemas" / "9.avsc").write_text(schema_of(9))
+    for point in REPAIRS:
+        stage.kill_at(point)
+
     stage.kill_at(FaultPoint.RANGES_WRITTEN, "orders")
     stage.damage_spooled_facts("orders")
     stage.kill_at(FaultPoint.SPOOL_STALE_LINK_REMOVED, "orders")
-    kills += len(ARRANGED) + 1
+    kills += len(ARRANGED) + len(REPAIRS) + 1
 
     chance = random.Random(4)
     for _ in range(RANDOM_KILLS):
@@ -83,6 +91,9 @@ def test_daemon_killed_at_every_point_on_its_way_and_at_random_loses_nothing(sta
         stage.live_until_tiered(topic)
     stage.await_dropped("history")
     assert_clean(stage.audit())
+    bookings = stage.table("bookings")
+    assert bookings is not None
+    assert not RepairCandidates().look(bookings).candidates, "records without columns are left"
     with DuckdbSession(stage.table_door, namespace="kafka") as sql:
         for topic in ("orders", "history"):
             table = stage.table(topic)
