@@ -1,5 +1,5 @@
-"""A case as it was played: a topic of its own, each version alone in old files, beside its predecessors, and after its
-successors."""
+"""A case as it was played: a topic of its own, the first version alone in the oldest file, each further one in a file
+with those before it, which come before and behind it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class PlayedCase:
             with capture_logs() as logs:
                 self.topic.add(count, self._text(case.versions[count - 1].schema))
             self.conflicts += sum(line["event"] == "schema_conflict" for line in logs)
-            self._tier(list(range(count)) * 2)
-        self._tier(list(reversed(range(len(case.versions)))))
+            self._tier([*range(count), *reversed(range(count))])
 
     def _tier(self, indices: list[int]) -> None:
         versions = [self.case.versions[index] for index in indices]

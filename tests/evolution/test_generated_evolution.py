@@ -18,7 +18,7 @@ from engine.table.schema_proposals import propose_schema, with_schema
 from tests.engine.formats.avro_values import framed, schemas
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_every_value_of_every_schema_comes_back_from_the_file_of_its_time(data: st.DataObject) -> None:
     codec, fields = CodecSpec(name="avro"), ()

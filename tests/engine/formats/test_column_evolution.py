@@ -181,7 +181,7 @@ KINDS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(records(KINDS), min_size=2, max_size=5), st.sampled_from(OnConflict))
 def test_columns_stay_and_widen_and_every_field_has_one_that_holds_it(
     schemas: list[tuple[pa.Field, ...]], on_conflict: OnConflict
