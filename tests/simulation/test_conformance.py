@@ -88,6 +88,9 @@ class TestSimulatedObjectStore(WarehouseSuite):
     def root(self) -> str:
         return f"s3://{BUCKET}/test"
 
+    def write_half_and_die(self, warehouse: Warehouse, path: str) -> None:
+        warehouse.create(path).write(b"half")  # the simulated process dies here
+
 
 class SimulatedCatalogUnderTest(CatalogUnderTest):
     def __init__(self, state: CatalogState) -> None:

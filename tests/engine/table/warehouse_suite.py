@@ -30,6 +30,12 @@ class WarehouseSuite:
     def root(self) -> str:
         raise NotImplementedError
 
+    def write_half_and_die(self, warehouse: Warehouse, path: str) -> None:
+        """A process of its own begins a file and is killed; a warehouse that other processes can't reach overrides it."""
+        command = [sys.executable, "-c", _WRITE_HALF_AND_DIE, path]
+        died = subprocess.run(command, input=pickle.dumps(warehouse), timeout=60, check=False)
+        assert died.returncode == -signal.SIGKILL
+
     def test_file_is_not_there_until_it_is_committed(self, warehouse: Warehouse, root: str) -> None:
         path = f"{root}/a/b/x.bin"
         with warehouse.create(path) as new:
@@ -47,9 +53,7 @@ class WarehouseSuite:
         assert list(warehouse.list(root)) == []
 
     def test_crash_while_writing_leaves_nothing_under_the_name(self, warehouse: Warehouse, root: str) -> None:
-        command = [sys.executable, "-c", _WRITE_HALF_AND_DIE, f"{root}/x.bin"]
-        died = subprocess.run(command, input=pickle.dumps(warehouse), timeout=60, check=False)
-        assert died.returncode == -signal.SIGKILL
+        self.write_half_and_die(warehouse, f"{root}/x.bin")
         assert not warehouse.exists(f"{root}/x.bin")
 
     def test_file_is_written_over_as_a_whole(self, warehouse: Warehouse, root: str) -> None:
