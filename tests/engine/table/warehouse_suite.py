@@ -31,7 +31,7 @@ class WarehouseSuite:
         raise NotImplementedError
 
     def write_half_and_die(self, warehouse: Warehouse, path: str) -> None:
-        """A process of its own begins a file and is killed; a warehouse that other processes can't reach overrides it."""
+        """A process of its own begins a file and is killed; overridden where no other process reaches the warehouse."""
         command = [sys.executable, "-c", _WRITE_HALF_AND_DIE, path]
         died = subprocess.run(command, input=pickle.dumps(warehouse), timeout=60, check=False)
         assert died.returncode == -signal.SIGKILL
