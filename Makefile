@@ -9,8 +9,10 @@ KEEP ?=
 PARALLEL ?= 2
 SEEDS ?= 1000
 FROM ?= 0
+SECONDS ?= 60
+SEED ?= 1
 
-.PHONY: demo test simulate lint bench jar wheel check-jdk clean format
+.PHONY: demo test simulate fuzz lint bench jar wheel check-jdk clean format
 
 demo: $(INSTALLED) $(JAR)
 	$(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -22,6 +24,9 @@ test: $(INSTALLED) $(JAR)
 
 simulate: $(INSTALLED)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
+
+fuzz: $(INSTALLED)
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
