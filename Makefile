@@ -7,6 +7,8 @@ INSTALLED := $(VENV)/.installed
 JAR := floeberg/jars/floeberg-plugin.jar
 KEEP ?=
 PARALLEL ?= 2
+# Tests with servers wait for them half of the time.
+PARALLEL_SERVERS ?= 3
 SEEDS ?= 1000
 FROM ?= 0
 SECONDS ?= 60
@@ -20,7 +22,7 @@ demo: $(INSTALLED) $(JAR)
 test: $(INSTALLED) $(JAR)
 	$(BIN)/pytest -n $(PARALLEL) -m 'not broker and not spark and not catalog'
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked $(BIN)/pytest -n $(PARALLEL) -m kernels
-	$(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m 'broker or spark or catalog'
+	$(BIN)/pytest -n $(PARALLEL_SERVERS) --dist loadgroup -m 'broker or spark or catalog'
 
 simulate: $(INSTALLED)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
