@@ -38,5 +38,5 @@ def test_table_without_the_value_column_is_refused() -> None:
 
 
 def test_format_that_does_not_exist_is_refused_with_the_ones_that_do() -> None:
-    with pytest.raises(Invalid, match="avro, raw, string"):
+    with pytest.raises(Invalid, match="avro, csv, json, protobuf, raw, string"):
         open_codec(CodecSpec(name="xml"), [])
