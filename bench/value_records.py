@@ -72,6 +72,13 @@ def as_proto_json(value: Any) -> Any:
     return _as_text(value, as_proto_json)
 
 
+def as_csv(value: Any) -> Any:
+    """One field of a line: booleans in lower case, times in ISO 8601, null for the csv module to leave out."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _as_text(value, as_csv)
+
+
 def _as_text(value: Any, inner: Callable[[Any], Any]) -> Any:
     if isinstance(value, dt.datetime):
         return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -15,7 +15,7 @@ KEYS = (
 )
 
 
-@pytest.mark.parametrize("format_name", ["avro", "protobuf", "json"])
+@pytest.mark.parametrize("format_name", ["avro", "protobuf", "json", "csv"])
 def test_every_figure_of_a_format_is_measured(format_name: str) -> None:
     measured = value_formats.measure(
         repetitions=1, record_count=40, formats=[format_name], kinds=KINDS[:1], least_seconds=0.0

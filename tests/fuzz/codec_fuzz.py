@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import random
 from dataclasses import dataclass, field
 
 from bench.value_formats import SCHEMA_ID, TRIALS
 from bench.value_records import KINDS
+from engine.formats.schema_source import PLAIN_SCHEMA_ID
 from engine.formats.value_codec import CodecSpec, ValueCodec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
-from floeberg.csv_settings import CsvSettings
 from tests.fuzz.hostile_bytes import hostile
 
 BLOCK_VALUES = 400
 _RECORDS = 60
-_CSV_COLUMNS = ("id:long", "city:string", "price:decimal(12,2)", "rate:double", "at:timestamptz(3)", "paid:boolean")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,13 +40,12 @@ def targets() -> list[Target]:
     for name, trial_of in TRIALS.items():
         for kind in KINDS:
             trial = trial_of(kind, _RECORDS)
-            spec = CodecSpec(name=name, schemas={SCHEMA_ID: trial.schema_text, -1: trial.schema_text})
+            schemas = dict.fromkeys((SCHEMA_ID, PLAIN_SCHEMA_ID), trial.schema_text)
+            spec = CodecSpec(name=name, options=trial.options, schemas=schemas)
             sound = [value for value in trial.values.to_list() if value is not None]
             if name == "json":
                 sound += [bytes(body) for body in trial.bodies]
             made.append(_target(f"{name} {kind.name}", spec, sound, trial.schema_text))
-    options = CsvSettings(columns=_CSV_COLUMNS).options
-    made.append(_target("csv", CodecSpec(name="csv", options=options), _csv_lines(), options["columns"]))
     text = ["größer € 🧊", "", "plain", "\0"]
     made.append(_target("string", CodecSpec(name="string"), [each.encode() for each in text], ""))
     return made
@@ -58,19 +54,6 @@ def targets() -> list[Target]:
 def _target(name: str, spec: CodecSpec, sound: list[bytes], schema_text: str) -> Target:
     fields = propose_fields(spec.name, schema_text, (), options=spec.options).fields
     return Target(name=name, codec=open_codec(spec, fields), sound=sound)
-
-
-def _csv_lines() -> list[bytes]:
-    chance = random.Random("csv lines")
-    lines = []
-    for number in range(_RECORDS):
-        out = io.StringIO()
-        city = chance.choice(("Kraków", 'the "old" one', "a, b", ""))
-        at = f"2026-01-{1 + number % 28:02d}T10:00:00.{number:03d}Z"
-        price, rate = f"{chance.randrange(10**6)}.{number % 100:02d}", repr(chance.random())
-        csv.writer(out, lineterminator="").writerow((number, city, price, rate, at, "true"))
-        lines.append(out.getvalue().encode())
-    return lines
 
 
 def attack(target: Target, chance: random.Random, tally: Tally) -> None:
