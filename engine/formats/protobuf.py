@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from engine.errors import Corrupt, Invalid
+from engine.errors import Corrupt
 from engine.formats import protobuf_operations as op
 from engine.formats.column_program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
@@ -29,7 +29,8 @@ from engine.formats.protobuf_encoder import Output, ProtobufBinding
 from engine.formats.protobuf_fields import propose_fields
 from engine.formats.protobuf_program import Program, compile_program
 from engine.formats.protobuf_schema import MESSAGE_COLUMN, Root, parse_schema
-from engine.formats.value_codec import CodecSpec, Columns, Decoded, Verdict, column_of, struct_of
+from engine.formats.value_codec import CodecSpec, Columns, Decoded, Verdict, columns_of, rows_in_order, struct_of
+from engine.formats.writer_schemas import WriterSchemas, ids_of
 from engine.records import NULL_LENGTH, ByteSpans
 
 __all__ = ["ProtobufCodec", "open_codec", "propose_fields"]
@@ -51,12 +52,11 @@ class _OpenedRoot:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Opened:
-    """A writer schema's messages by their indexes, or why there are none; ``message_column`` says which one a row is,
-    -1 where the table has no column for that."""
+    """A writer schema's messages by their indexes; ``message_column`` says which one a row is, -1 where the table has
+    no column for that."""
 
-    roots: Mapping[tuple[int, ...], _OpenedRoot] = field(default_factory=dict)
-    message_column: int = -1
-    problem: str | None = None
+    roots: Mapping[tuple[int, ...], _OpenedRoot]
+    message_column: int
 
 
 class ProtobufCodec:
@@ -68,7 +68,7 @@ class ProtobufCodec:
     def __init__(self, spec: CodecSpec, fields: Sequence[pa.Field]) -> None:
         self.fields = tuple(fields)
         self._spec = spec
-        self._opened: dict[int, _Opened] = {}
+        self._schemas = WriterSchemas(spec, self._open)
 
     def decode(self, values: ByteSpans) -> Decoded:
         schema_id, state = read_headers(values)
@@ -81,44 +81,30 @@ class ProtobufCodec:
         present = distinct(schema_id if framed.all() else schema_id[framed])
         parts: list[tuple[NDArray[np.intp], pa.StructArray]] = []
         for identifier in present:
-            problem = self._open(identifier).problem
-            if problem is not None:
+            opened = self._schemas.get(identifier)
+            if opened is None:
+                problem = self._schemas.problem_of(identifier)
                 findings.note(np.flatnonzero(framed & (schema_id == identifier)), Verdict.UNDECODABLE, problem)
                 continue
             of_schema = readable & (schema_id == identifier)
-            for root, rows in self._rows_of_roots(identifier, key, of_schema, findings):
+            for root, rows in _rows_of_roots(identifier, opened, key, of_schema, findings):
                 # The rows that are not readable are null to the arena too: in most blocks all rows are one part.
                 every = len(rows) == np.count_nonzero(readable)
                 where = np.arange(len(values)) if every else rows
-                parts.append((where, self._decode_root(identifier, root, where, values, header, state, findings)))
-        known = (self._spec.schemas, self._spec.unresolved)
+                part = self._decode_root(identifier, opened, root, where, values, header, state, findings)
+                parts.append((where, part))
         return Decoded(
-            columns=self._in_order(parts, len(values)),
+            columns=rows_in_order(parts, self.fields, len(values)),
             schema_id=pa.array(schema_id, mask=~framed),
             verdict=findings.verdict,
             reason=findings.reason,
             reasons=findings.reasons,
-            missing_schema_ids=frozenset(one for one in present if not any(one in ids for ids in known)),
+            missing_schema_ids=self._schemas.unknown(present),
         )
 
-    def _open(self, schema_id: int) -> _Opened:
-        """Compile a schema once. A schema that can't be used is a reason for its records, not an error of the block."""
-        opened = self._opened.get(schema_id)
-        if opened is None:
-            opened = self._compile(schema_id)
-            self._opened[schema_id] = opened
-        return opened
-
-    def _compile(self, schema_id: int) -> _Opened:
-        text = self._spec.schemas.get(schema_id)
-        if text is None:
-            why = self._spec.unresolved.get(schema_id, "it is not known")
-            return _Opened(problem=f"schema {schema_id} can't be had: {why}")
+    def _open(self, schema_id: int, text: str) -> _Opened:
         placement = self._spec.placements.get(schema_id, {})
-        try:
-            schema = parse_schema(text)
-        except Invalid as error:
-            return _Opened(problem=f"schema {schema_id} can't be used: {error.problem}")
+        schema = parse_schema(text)
         roots = {}
         for root in schema.roots:
             program = compile_program(root.message, self.fields, placement)
@@ -127,34 +113,11 @@ class ProtobufCodec:
         found = [at for at, one in enumerate(self.fields) if one.name == name and one.type == pa.string()]
         return _Opened(roots=roots, message_column=found[0] if found and len(roots) > 1 else -1)
 
-    def _rows_of_roots(
-        self, schema_id: int, key: NDArray[np.int64], of_schema: NDArray[np.bool_], findings: Findings
-    ) -> list[tuple[_OpenedRoot, NDArray[np.intp]]]:
-        """A schema's rows by the message that they are; what can be said of their message indexes is noted."""
-        opened = self._open(schema_id)
-        found = []
-        rest = of_schema
-        for indexes, root in opened.roots.items():
-            which = rest & (key == key_of(write_indexes(indexes)))
-            if indexes == FIRST_MESSAGE:
-                unusual = rest & (key == LONG_FIRST_KEY)
-                findings.note(np.flatnonzero(unusual), Verdict.KEEP_RAW, f"schema {schema_id}: {_INDEXES_FORM}")
-                which |= unusual
-            elif opened.message_column < 0:
-                findings.note(np.flatnonzero(which), Verdict.KEEP_RAW, f"schema {schema_id}: {_NO_MESSAGE_COLUMN}")
-            rows = np.flatnonzero(which)
-            if len(rows):
-                found.append((root, rows))
-            if len(rows) == len(key):
-                return found
-            rest &= ~which
-        findings.note(np.flatnonzero(rest), Verdict.UNDECODABLE, f"schema {schema_id}: {_NO_SUCH_MESSAGE}")
-        return found
-
     def _decode_root(
         self,
         schema_id: int,
-        opened: _OpenedRoot,
+        opened: _Opened,
+        root: _OpenedRoot,
         rows: NDArray[np.intp],
         values: ByteSpans,
         header: NDArray[np.int32],
@@ -162,45 +125,25 @@ class ProtobufCodec:
         findings: Findings,
     ) -> pa.StructArray:
         """The columns of the block's ``rows``, whose messages, where they can be read, are all of one kind."""
-        issues = opened.arena.decode_behind(header[rows], values.select(rows), state[rows])
+        issues = root.arena.decode_behind(header[rows], values.select(rows), state[rows])
         for issue in distinct(issues[issues != 0]):
             code, step = issue & 0xFF, issue >> ISSUE_BITS
             verdict = Verdict.KEEP_RAW if code >= op.FIRST_KEPT else Verdict.UNDECODABLE
-            findings.note(rows[issues == issue], verdict, _reason(schema_id, opened.program, code, step))
-        columns = opened.arena.columns(self.fields)
-        column = self._open(schema_id).message_column
-        if opened.root.indexes == FIRST_MESSAGE or column < 0:
+            findings.note(rows[issues == issue], verdict, _reason(schema_id, root.program, code, step))
+        columns = root.arena.columns(self.fields)
+        column = opened.message_column
+        if root.root.indexes == FIRST_MESSAGE or column < 0:
             return columns
-        name = pa.scalar(opened.root.message.full_name, pa.string())
+        name = pa.scalar(root.root.message.full_name, pa.string())
         has_columns = pa.array((state[rows] == FRAMED) & (findings.verdict[rows] != Verdict.UNDECODABLE))
         children = columns.flatten()
         children[column] = pc.if_else(has_columns, name, pa.scalar(None, pa.string()))
         return struct_of(children, self.fields, len(rows))
 
-    def _in_order(self, parts: Sequence[tuple[NDArray[np.intp], pa.StructArray]], row_count: int) -> pa.StructArray:
-        """The parts' rows at their places in the block, all others null."""
-        if len(parts) == 1 and len(parts[0][0]) == row_count:
-            return parts[0][1]
-        nulls = struct_of([pa.nulls(1, one.type) for one in self.fields], self.fields, 1)
-        place, at = np.zeros(row_count, np.int64), 1
-        for rows, part in parts:
-            place[rows] = np.arange(at, at + len(part))
-            at += len(part)
-        whole = [nulls, *(part for _, part in parts)]
-        children = [
-            pa.concat_arrays([part.field(index) for part in whole]).take(pa.array(place))
-            for index in range(len(self.fields))
-        ]
-        return struct_of(children, self.fields, row_count)
-
     def encode(self, columns: Columns, schema_id: pa.Array, wanted: NDArray[np.bool_]) -> ByteSpans:
-        ids = schema_id.fill_null(-1).to_numpy(zero_copy_only=False)
-        if len(ids) != len(wanted):
-            raise Corrupt(f"there are {len(ids)} schema ids for {len(wanted)} rows")
+        ids = ids_of(schema_id, len(wanted))
         behind, length = np.zeros(len(wanted), np.int64), np.full(len(wanted), NULL_LENGTH, np.int32)
-        held = [column_of(columns, one.name) for one in self.fields]
-        pairs = zip(held, self.fields, strict=True)
-        bound = [pa.nulls(len(wanted), one.type) if column is None else column for column, one in pairs]
+        bound = columns_of(columns, self.fields, len(wanted))
         output = Output()
         for identifier in distinct(ids if wanted.all() else ids[wanted]):
             of_schema = wanted & (ids == identifier)
@@ -216,11 +159,7 @@ class ProtobufCodec:
         self, schema_id: int, of_schema: NDArray[np.bool_], bound: Sequence[pa.Array]
     ) -> list[tuple[_OpenedRoot, NDArray[np.bool_]]]:
         """Which message each of a schema's rows is. Raises Corrupt where none of the schema's is what a row says."""
-        if schema_id < 0:
-            raise Corrupt("a row whose value is rebuilt from its columns names no schema")
-        opened = self._open(schema_id)
-        if opened.problem is not None:
-            raise Corrupt(f"a row's value can't be rebuilt: {opened.problem}")
+        opened = self._schemas.to_encode(schema_id)
         if opened.message_column < 0:
             return [(opened.roots[FIRST_MESSAGE], of_schema)]
         messages = list(opened.roots.values())
@@ -234,6 +173,30 @@ class ProtobufCodec:
             raise Corrupt(f"a row names a message that schema {schema_id} does not have, in {MESSAGE_COLUMN}")
         split = [(message, of_schema & (place == at - 1)) for at, message in enumerate(messages)]
         return [(message, which) for message, which in split if which.any()]
+
+
+def _rows_of_roots(
+    schema_id: int, opened: _Opened, key: NDArray[np.int64], of_schema: NDArray[np.bool_], findings: Findings
+) -> list[tuple[_OpenedRoot, NDArray[np.intp]]]:
+    """A schema's rows by the message that they are; what can be said of their message indexes is noted."""
+    found = []
+    rest = of_schema
+    for indexes, root in opened.roots.items():
+        which = rest & (key == key_of(write_indexes(indexes)))
+        if indexes == FIRST_MESSAGE:
+            unusual = rest & (key == LONG_FIRST_KEY)
+            findings.note(np.flatnonzero(unusual), Verdict.KEEP_RAW, f"schema {schema_id}: {_INDEXES_FORM}")
+            which |= unusual
+        elif opened.message_column < 0:
+            findings.note(np.flatnonzero(which), Verdict.KEEP_RAW, f"schema {schema_id}: {_NO_MESSAGE_COLUMN}")
+        rows = np.flatnonzero(which)
+        if len(rows):
+            found.append((root, rows))
+        if len(rows) == len(key):
+            return found
+        rest &= ~which
+    findings.note(np.flatnonzero(rest), Verdict.UNDECODABLE, f"schema {schema_id}: {_NO_SUCH_MESSAGE}")
+    return found
 
 
 def _reason(schema_id: int, program: Program, code: int, step: int) -> str:

@@ -258,6 +258,30 @@ def column_of(columns: Columns, name: str) -> pa.Array | None:
     return column
 
 
+def columns_of(columns: Columns, fields: Sequence[pa.Field], row_count: int) -> list[pa.Array]:
+    """The column of each field in one piece, all null where there is none."""
+    held = ((column_of(columns, field.name), field) for field in fields)
+    return [pa.nulls(row_count, field.type) if column is None else column for column, field in held]
+
+
+def rows_in_order(
+    parts: Sequence[tuple[NDArray[np.intp], pa.StructArray]], fields: Sequence[pa.Field], row_count: int
+) -> pa.StructArray:
+    """Parts, each with its rows' rising places in the block, as one block; what lies in no part is null."""
+    if len(parts) == 1 and len(parts[0][0]) == row_count:
+        return parts[0][1]
+    whole = [struct_of([pa.nulls(1, field.type) for field in fields], fields, 1)]  # row 0 stands for what is in no part
+    place, at = np.zeros(row_count, np.int64), 1
+    for rows, part in parts:
+        whole.append(part)
+        place[rows] = np.arange(at, at + len(part))
+        at += len(part)
+    children = [
+        pa.concat_arrays([part.field(index) for part in whole]).take(pa.array(place)) for index in range(len(fields))
+    ]
+    return struct_of(children, fields, row_count)
+
+
 def add_fields(existing: Sequence[pa.Field], wanted: pa.Field) -> FieldProposal:
     """The proposal of a format that always fills the same one column."""
     for present in existing:

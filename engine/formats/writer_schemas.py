@@ -1,0 +1,72 @@
+"""The writer schemas of one codec, each opened once against the table, and what is said where one can't be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.errors import Corrupt, Invalid
+from engine.formats.value_codec import CodecSpec
+
+Opened = TypeVar("Opened")
+
+NO_SCHEMA_ID = -(2**31)
+"""Of a row that names none."""
+
+
+class WriterSchemas(Generic[Opened]):
+    """``open_schema`` makes of an id and its text what the codec runs, and raises Invalid for a text it can't use."""
+
+    def __init__(self, spec: CodecSpec, open_schema: Callable[[int, str], Opened]) -> None:
+        self._spec = spec
+        self._open_schema = open_schema
+        self._opened: dict[int, Opened] = {}
+        self._problems: dict[int, str] = {}
+
+    def get(self, schema_id: int) -> Opened | None:
+        """None where ``problem_of`` says why. A schema that can't be used is no error of the block that names it."""
+        if schema_id not in self._opened and schema_id not in self._problems:
+            self._open(schema_id)
+        return self._opened.get(schema_id)
+
+    def problem_of(self, schema_id: int) -> str:
+        """Why ``get`` gave None."""
+        return self._problems[schema_id]
+
+    def to_encode(self, schema_id: int) -> Opened:
+        """Raises Corrupt: rows that were decoded by a schema can't be there without it."""
+        if schema_id == NO_SCHEMA_ID:
+            raise Corrupt("a row whose value is rebuilt from its columns names no schema")
+        opened = self.get(schema_id)
+        if opened is None:
+            raise Corrupt(f"a row's value can't be rebuilt: {self._problems[schema_id]}")
+        return opened
+
+    def unknown(self, schema_ids: Iterable[int]) -> frozenset[int]:
+        """Those that the specification neither has nor lists as given up."""
+        return frozenset(
+            one for one in schema_ids if one not in self._spec.schemas and one not in self._spec.unresolved
+        )
+
+    def _open(self, schema_id: int) -> None:
+        text = self._spec.schemas.get(schema_id)
+        if text is None:
+            why = self._spec.unresolved.get(schema_id, "it is not known")
+            self._problems[schema_id] = f"schema {schema_id} can't be had: {why}"
+            return
+        try:
+            self._opened[schema_id] = self._open_schema(schema_id, text)
+        except Invalid as error:
+            self._problems[schema_id] = f"schema {schema_id} can't be used: {error.problem}"
+
+
+def ids_of(schema_id: pa.Array, row_count: int) -> NDArray[np.int32]:
+    """The rows' schema ids, NO_SCHEMA_ID for null. Raises Corrupt where there are not ``row_count`` of them."""
+    ids: NDArray[np.int32] = schema_id.fill_null(NO_SCHEMA_ID).to_numpy(zero_copy_only=False)
+    if len(ids) != row_count:
+        raise Corrupt(f"there are {len(ids)} schema ids for {row_count} rows")
+    return ids
