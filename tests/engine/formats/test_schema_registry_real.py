@@ -57,8 +57,8 @@ SECOND_ORDER = {
     ],
 }
 MONEY = 'syntax = "proto3"; package shop; message Money { int64 units = 1; string currency = 2; }'
-# Named, though it is the default: the serializers would ask for the topic's associations first, a path that this registry
-# doesn't have, and once in some hundred times it never ends its 404.
+# Named, though it is the default: the serializers would ask for the topic's associations first, a path that this
+# registry doesn't have, and once in some hundred times it never ends its 404.
 BY_TOPIC = {"subject.name.strategy": topic_subject_name_strategy}
 PAYMENT = (
     'syntax = "proto3"; package shop; import "shop/money.proto"; import "google/protobuf/timestamp.proto";'
