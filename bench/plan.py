@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from bench.cpu import MIB
 from bench.measurement import Measurement, ratio
 from bench.native_stage import HISTORY_CONFIG, HISTORY_TOPIC, NativeStage
 from bench.order_topic import OrderTopic, produce_orders, write_schema_folder
+from bench.round_program import RoundProgram
 from engine.clock import SystemClock
 from engine.kafka_log.log_directory import scan_log_directories
 from engine.table.catalog import embedded_catalog_properties, open_catalog
@@ -42,7 +41,6 @@ GROUPS = {
     "native": "broker, plugin and daemon: consumers, memory",
     "commits": "several writers to one table, on SQLite and on a REST catalog",
 }
-_PROGRAM_TIMEOUT_SECONDS = 1800.0
 _DROPPED_TIMEOUT_SECONDS = 300.0
 
 Say = Callable[[str], None]
@@ -94,12 +92,8 @@ def _on_plain_broker(folder: Path, scale: Scale, wanted: Collection[str], say: S
             _add(
                 found, tiering_stages.measure(broker.log_dirs, TOPIC, folder / "stages", repetitions=scale.repetitions)
             )
-        if "tiering" in wanted:
-            say(GROUPS["tiering"])
-            _add(found, _tiering(folder, broker, scale))
-        if "structured_streaming" in wanted:
-            say(GROUPS["structured_streaming"])
-            _add(found, [_structured_streaming(folder, broker, topic, scale)])
+        if "tiering" in wanted or "structured_streaming" in wanted:
+            _add(found, _spark_jobs(folder, broker, topic, scale, wanted, say))
     _add(found, _ratios(found))
     return list(found.values())
 
@@ -108,20 +102,52 @@ def _add(found: dict[str, Measurement], more: Collection[Measurement]) -> None:
     found.update({measurement.key: measurement for measurement in more})
 
 
-def _tiering(folder: Path, broker: LocalBroker, scale: Scale) -> list[Measurement]:
+def _spark_jobs(
+    folder: Path, broker: LocalBroker, topic: OrderTopic, scale: Scale, wanted: Collection[str], say: Say
+) -> list[Measurement]:
+    """The tiering job and its peer, a round of each in turn; the first of each only warms up."""
     data = folder / "tiering"
+    reached = ["--bootstrap", broker.bootstrap, "--topic", TOPIC]
+    log_dirs = [word for log_dir in broker.log_dirs for word in ("--log-dir", str(log_dir))]
     schemas = write_schema_folder(folder / "schemas")
-    options = ["--bootstrap", broker.bootstrap, "--topic", TOPIC, "--schemas", str(schemas), "--folder", str(data)]
-    for log_dir in broker.log_dirs:
-        options += ["--log-dir", str(log_dir)]
-    rounds = _program("bench.spark_tiering_job", *options, "--rounds", str(scale.repetitions + 1))["rounds"]
-    table = _stored_table(data / f"round-{scale.repetitions}", broker)
+    options = {
+        "tiering": (
+            "bench.spark_tiering_job",
+            *reached,
+            *log_dirs,
+            *("--schemas", str(schemas), "--folder", str(data)),
+        ),
+        "structured_streaming": (
+            "bench.spark_structured_streaming",
+            *reached,
+            *("--warehouse", str(folder / "structured-streaming")),
+        ),
+    }
+    rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in options if name in wanted}
+    with ExitStack() as running:
+        programs = {
+            name: running.enter_context(RoundProgram(*options[name], log=folder / f"{name}.log")) for name in rounds
+        }
+        for _ in range(scale.repetitions + 1):
+            for name, program in programs.items():
+                say(GROUPS[name])
+                rounds[name].append(program.round())
+    found = []
+    if "tiering" in rounds:
+        table = _stored_table(data / f"round-{scale.repetitions}", broker)
+        found += _tiering(rounds["tiering"][1:], table, broker, scale)
+    if "structured_streaming" in rounds:
+        found.append(_structured_streaming(rounds["structured_streaming"][1:], topic))
+    return found
+
+
+def _tiering(rounds: list[dict[str, Any]], table: TopicTable, broker: LocalBroker, scale: Scale) -> list[Measurement]:
     return [
         Measurement(
             key="tiering.mib_per_cpu_second",
             title="Tiering, whole Spark job with verification and commit",
             unit="MiB/CPU-s",
-            samples=tuple(each["value_bytes"] / MIB / each["cpu_seconds"] for each in rounds[1:]),
+            samples=tuple(each["value_bytes"] / MIB / each["cpu_seconds"] for each in rounds),
             higher_is_better=True,
             goal="≥ 60",
         ),
@@ -129,7 +155,7 @@ def _tiering(folder: Path, broker: LocalBroker, scale: Scale) -> list[Measuremen
             key="cycle.commit_ms",
             title="Commit of a cycle",
             unit="ms",
-            samples=tuple(ms for each in rounds[1:] for ms in each["commit_ms"]),
+            samples=tuple(ms for each in rounds for ms in each["commit_ms"]),
             higher_is_better=False,
             goal="≤ 100",
         ),
@@ -137,7 +163,7 @@ def _tiering(folder: Path, broker: LocalBroker, scale: Scale) -> list[Measuremen
             key="cycle.idle_ms",
             title="Cycle with nothing to do",
             unit="ms",
-            samples=tuple(ms for each in rounds[1:] for ms in each["idle_ms"]),
+            samples=tuple(ms for each in rounds for ms in each["idle_ms"]),
             higher_is_better=False,
             goal="≤ 50",
         ),
@@ -155,15 +181,13 @@ def _stored_table(data_dir: Path, broker: LocalBroker) -> TopicTable:
     return table
 
 
-def _structured_streaming(folder: Path, broker: LocalBroker, topic: OrderTopic, scale: Scale) -> Measurement:
-    options = ["--bootstrap", broker.bootstrap, "--topic", TOPIC, "--warehouse", str(folder / "structured-streaming")]
-    rounds = _program("bench.spark_structured_streaming", *options, "--rounds", str(scale.repetitions + 1))["rounds"]
+def _structured_streaming(rounds: list[dict[str, Any]], topic: OrderTopic) -> Measurement:
     assert all(each["rows"] == topic.order_count for each in rounds), "the peer must have written every order"
     return Measurement(
         key="structured_streaming.mib_per_cpu_second",
         title="Spark Structured Streaming into Iceberg",
         unit="MiB/CPU-s",
-        samples=tuple(topic.value_bytes / MIB / each["cpu_seconds"] for each in rounds[1:]),
+        samples=tuple(topic.value_bytes / MIB / each["cpu_seconds"] for each in rounds),
         higher_is_better=True,
     )
 
@@ -197,18 +221,3 @@ def _on_native_stage(folder: Path, scale: Scale) -> list[Measurement]:
         stage.await_dropped(HISTORY_TOPIC, timeout_seconds=_DROPPED_TIMEOUT_SECONDS)
         memory = daemon_memory.measure(watch.stop())
         return [*consumer_replay.measure(stage, repetitions=scale.repetitions), *memory]
-
-
-def _program(module: str, *options: str) -> dict[str, Any]:
-    """Run a module in an interpreter of its own; its last line is JSON."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, *options],
-        capture_output=True,
-        text=True,
-        timeout=_PROGRAM_TIMEOUT_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{module} ended with code {done.returncode}:\n{done.stderr[-4000:]}")
-    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return answer

@@ -1,19 +1,19 @@
 """The peer: Spark Structured Streaming reads the same topic with Kafka's client and writes with Iceberg's own writer.
 
 A program of its own (``python -m bench.spark_structured_streaming``), because a JVM keeps what an earlier benchmark
-loaded. It prints one JSON line: the CPU-seconds of each round over the whole process tree, and the rows. The first
-round pays for class loading and the JIT, like a restarted daemon's; callers compare the later ones.
+loaded. A round answers with its CPU-seconds over the whole process tree, and the rows. The first round pays for class
+loading and the JIT, like a restarted daemon's; callers compare the later ones.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
 
 from bench.cpu import measured
+from bench.round_program import answer_rounds
 from floeberg.maven_jars import ICEBERG_SPARK, MavenArtifact, resolve_jars
 from floeberg.sample_orders import ORDER_SCHEMA
 
@@ -52,8 +52,7 @@ def main() -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    rounds = [_round(spark, arguments, number) for number in range(arguments.rounds)]
-    print(json.dumps({"rounds": rounds}), flush=True)
+    answer_rounds(lambda number: _round(spark, arguments, number))
     spark.stop()
 
 
@@ -62,7 +61,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--warehouse", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, required=True)
     return parser.parse_args()
 
 

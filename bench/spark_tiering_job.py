@@ -1,20 +1,20 @@
 """Tiering as the daemon does it: the loop with its Spark, a fresh table each round, until no closed segment is left.
 
-A program of its own (``python -m bench.spark_tiering_job``) for the same reason as the peer's. It prints one JSON line:
-each round's CPU-seconds over the whole process tree (driver, JVM, Python workers), value bytes, and the durations of
-commits and of idle cycles. The table of the last round stays in ``<folder>/round-<last>``.
+A program of its own (``python -m bench.spark_tiering_job``) for the same reason as the peer's. A round answers with its
+CPU-seconds over the whole process tree (driver, JVM, Python workers), value bytes, and the durations of commits and of
+idle cycles. The table of a round stays in ``<folder>/round-<number>``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from pathlib import Path
 from typing import Any
 
-from bench.cpu import measured, tree_resident_bytes
+from bench.cpu import measured
+from bench.round_program import answer_rounds
 from engine.broker import KafkaBroker
 from engine.clock import SystemClock
 from engine.formats.schema_folder import SchemaFolder
@@ -40,8 +40,7 @@ def main() -> None:
         SparkSettings(master=arguments.master, java_home=Path(java_command()).resolve().parent.parent)
     )
     rewriter.start()
-    rounds = [_round(arguments, rewriter, number) for number in range(arguments.rounds)]
-    print(json.dumps({"rounds": rounds, "resident_bytes": tree_resident_bytes(os.getpid())}), flush=True)
+    answer_rounds(lambda number: _round(arguments, rewriter, number))
     rewriter.close()
 
 
@@ -52,7 +51,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--schemas", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--master", default="local[2]")
     return parser.parse_args()
 

@@ -12,6 +12,7 @@ from bench.machine import Machine
 from bench.measurement import Measurement, ratio
 from bench.plan import Scale, run
 from bench.report import text_table, write_json, write_page
+from bench.round_program import RoundProgram
 
 PROMISED_WITHOUT_THE_NATIVE_STAGE = {
     "tiering.mib_per_cpu_second",
@@ -38,6 +39,16 @@ def test_bench_at_a_tiny_size_measures_every_promised_key(tmp_path: Path) -> Non
     assert found.keys() >= PROMISED_WITHOUT_THE_NATIVE_STAGE
     assert all(sample > 0 for measurement in measurements for sample in measurement.samples)
     assert said
+
+
+def test_program_answers_a_round_for_each_that_is_asked_and_says_why_it_ended(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "counting.log"
+    with RoundProgram("tests.bench.counting_rounds", log=log) as program:
+        assert [program.round(), program.round()] == [{"number": 0}, {"number": 1}]
+        with pytest.raises(RuntimeError, match="counting_rounds ended with code 1:\nnothing is left"):
+            program.round()
+        with pytest.raises(RuntimeError, match="nothing is left"):
+            program.round()
 
 
 def test_commits_of_several_processes_all_land_and_are_counted(tmp_path: Path) -> None:
