@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,8 +32,11 @@ from engine.formats.value_codec import (
     Decoded,
     Verdict,
     column_of,
+    columns_of,
+    rows_in_order,
     struct_of,
 )
+from engine.formats.writer_schemas import WriterSchemas, ids_of
 from engine.records import NULL_LENGTH, ByteSpans
 
 __all__ = ["JsonCodec", "open_codec", "propose_fields"]
@@ -43,11 +46,10 @@ _NO_FORM = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Opened:
-    """A schema, compiled against the table: its program with memory, or why there is none."""
+    """A schema, compiled against the table: its program with memory."""
 
-    program: JsonProgram | None = None
-    arena: JsonArena | None = None
-    problem: str | None = None
+    program: JsonProgram
+    arena: JsonArena
 
 
 class _Block(Findings):
@@ -74,12 +76,12 @@ class JsonCodec:
     def __init__(self, spec: CodecSpec, fields: Sequence[pa.Field]) -> None:
         self.fields = tuple(fields)
         self._spec = spec
-        self._opened: dict[int, _Opened] = {}
         self._forms: dict[tuple[int, str | None], EncodeProgram] = {}
         inferred = [schema_id for schema_id in spec.schemas if schema_id < 0]
         # The newest has all that those before it have; a block is written by one of them.
         self._plain_id = min(inferred, default=PLAIN_SCHEMA_ID)
         self._may_infer = spec.options.get(INFERENCE) == OPEN and len(inferred) < MAX_VERSIONS
+        self._schemas = WriterSchemas(spec, self._open, infers=self._may_infer)
 
     def decode(self, values: ByteSpans) -> Decoded:
         schema_id, state = self._headers(values)
@@ -122,67 +124,41 @@ class JsonCodec:
             block.note(np.flatnonzero(state == code), Verdict.UNDECODABLE, FRAMING_REASON[code])
         readable = state == FRAMED
         present = distinct(schema_id[readable])
-        missing = self._note_unopened(present, schema_id, readable, block)
-        opened = [identifier for identifier in present if self._open(identifier).arena is not None]
-        if len(opened) == 1 and len(present) == 1:
-            columns = self._decode_with(opened[0], body, state, np.arange(len(body)), block)
-        else:
-            columns = self._decode_each(opened, body, schema_id, readable, block)
+        parts: list[tuple[NDArray[np.intp], pa.StructArray]] = []
+        for identifier in present:
+            # The rows without a document are null to the arena too: in most blocks all rows are one part.
+            rows = np.arange(len(body)) if len(present) == 1 else np.flatnonzero(readable & (schema_id == identifier))
+            opened = self._schemas.get(identifier)
+            if opened is None:
+                block.note(rows[readable[rows]], Verdict.UNDECODABLE, self._schemas.problem_of(identifier))
+            else:
+                chosen = body if len(present) == 1 else body.select(rows)
+                parts.append((rows, self._decode_with(identifier, opened, chosen, state[rows], rows, block)))
         self._note_rest_of_unopened(body, block, readable)
         decoded = Decoded(
-            columns=self._with_own_columns(columns, body, block),
+            columns=self._with_own_columns(rows_in_order(parts, self.fields, len(body)), body, block),
             schema_id=pa.array(schema_id, mask=~readable),
             verdict=block.verdict,
             reason=block.reason,
             reasons=block.reasons,
-            missing_schema_ids=missing,
+            missing_schema_ids=self._schemas.unknown(present),
         )
         return decoded, block
 
-    def _open(self, schema_id: int) -> _Opened:
-        """Compile a schema once. A schema that can't be used is a reason for its records, not an error of the block."""
-        opened = self._opened.get(schema_id)
-        if opened is None:
-            opened = self._opened[schema_id] = self._compile(schema_id)
-        return opened
-
-    def _compile(self, schema_id: int) -> _Opened:
-        text = self._spec.schemas.get(schema_id)
-        if text is None:
-            if schema_id < 0 and self._may_infer:
-                return _Opened(problem="no schema is inferred yet from the values before it")
-            why = self._spec.unresolved.get(schema_id, "it is not known")
-            return _Opened(problem=f"schema {schema_id} can't be had: {why}")
-        try:
-            program = compile_program(text, self._spec.placements.get(schema_id, {}), self.fields)
-        except Invalid as error:
-            return _Opened(problem=f"schema {schema_id} can't be used: {error.problem}")
+    def _open(self, schema_id: int, text: str) -> _Opened:
+        program = compile_program(text, self._spec.placements.get(schema_id, {}), self.fields)
         return _Opened(program=program, arena=JsonArena(program))
-
-    def _note_unopened(
-        self, present: Sequence[int], schema_id: NDArray[np.int32], readable: NDArray[np.bool_], block: _Block
-    ) -> frozenset[int]:
-        for identifier in present:
-            problem = self._open(identifier).problem
-            if problem is not None:
-                block.note(np.flatnonzero(readable & (schema_id == identifier)), Verdict.UNDECODABLE, problem)
-        known: tuple[Mapping[int, str], ...] = (self._spec.schemas, self._spec.unresolved)
-        missing = {one for one in present if not any(one in ids for ids in known)}
-        # What is inferred is not asked for.
-        return frozenset(missing - {self._plain_id} if self._may_infer else missing)
 
     def _decode_with(
         self,
         schema_id: int,
+        opened: _Opened,
         body: ByteSpans,
         state: NDArray[np.uint8],
         rows: NDArray[np.intp],
         block: _Block,
     ) -> pa.StructArray:
         """Decode ``body``, which are the block's ``rows``, by one schema."""
-        opened = self._open(schema_id)
-        assert opened.arena is not None, "only opened schemas decode"
-        assert opened.program is not None, "an arena has a program"
         issues = opened.arena.decode(body, state)
         codes = issues & 0xFF
         block.is_rest[rows] = (codes >= FIRST_KEPT) & (codes < op.FIRST_SPELLING)
@@ -197,29 +173,6 @@ class JsonCodec:
         forms = opened.arena.forms
         block.form[rows] = np.where(forms >= 0, forms + first, _NO_FORM)
         return opened.arena.columns(self.fields)
-
-    def _decode_each(
-        self,
-        opened: Sequence[int],
-        body: ByteSpans,
-        schema_id: NDArray[np.int32],
-        readable: NDArray[np.bool_],
-        block: _Block,
-    ) -> pa.StructArray:
-        """Decode each schema's rows apart, then put the rows back in their order; row 0 of the parts is all null."""
-        nulls = struct_of([pa.nulls(1, field.type) for field in self.fields], self.fields, 1)
-        parts, place, at = [nulls], np.zeros(len(body), np.int64), 1
-        for identifier in opened:
-            rows = np.flatnonzero(readable & (schema_id == identifier))
-            state = np.full(len(rows), FRAMED, np.uint8)
-            parts.append(self._decode_with(identifier, body.select(rows), state, rows, block))
-            place[rows] = np.arange(at, at + len(rows))
-            at += len(rows)
-        children = [
-            pa.concat_arrays([part.field(index) for part in parts]).take(pa.array(place))
-            for index in range(len(self.fields))
-        ]
-        return struct_of(children, self.fields, len(body))
 
     def _note_rest_of_unopened(self, body: ByteSpans, block: _Block, readable: NDArray[np.bool_]) -> None:
         """Text without a schema is shown too, where it is text."""
@@ -240,17 +193,14 @@ class JsonCodec:
         return struct_of(children, self.fields, len(body))
 
     def encode(self, columns: Columns, schema_id: pa.Array, wanted: NDArray[np.bool_]) -> ByteSpans:
-        ids = schema_id.fill_null(_NO_ID).to_numpy(zero_copy_only=False)
-        if len(ids) != len(wanted):
-            raise Corrupt(f"there are {len(ids)} schema ids for {len(wanted)} rows")
+        ids = ids_of(schema_id, len(wanted))
         start = np.zeros(len(wanted), np.int64)
         length = np.full(len(wanted), NULL_LENGTH, np.int32)
-        pairs = [(column_of(columns, field.name), field) for field in self.fields]
-        bound = [pa.nulls(len(wanted), field.type) if column is None else column for column, field in pairs]
+        bound = columns_of(columns, self.fields, len(wanted))
         form, texts = _form_indices(column_of(columns, FORM_COLUMN), len(wanted))
         out, used = np.empty(0, np.uint8), 0
         for identifier in distinct(ids[wanted]):
-            program = self._program_to_encode(identifier)
+            program = self._schemas.to_encode(identifier).program
             of_schema = wanted & (ids == identifier)
             binding = Binding(program.arena, bound, len(wanted))
             for index in distinct(form[of_schema]):
@@ -269,17 +219,7 @@ class JsonCodec:
             compiled = self._forms[schema_id, text] = compile_form(program, form_of(text, program))
         return compiled
 
-    def _program_to_encode(self, schema_id: int) -> JsonProgram:
-        """Raises Corrupt: rows that were decoded by a schema can't be there without it."""
-        if schema_id == _NO_ID:
-            raise Corrupt("a row whose value is rebuilt from its columns names no schema")
-        opened = self._open(schema_id)
-        if opened.program is None:
-            raise Corrupt(f"a row's value can't be rebuilt: {opened.problem}")
-        return opened.program
 
-
-_NO_ID = -(2**31)
 _MAX_COMPILED = 4096
 # What a schema that knew more of the values would have taken.
 _NOT_FITTING = np.array([op.NO_COLUMN, op.NO_MEMBER, op.OTHER_TYPE, op.NUMBER_RANGE, op.NOT_INTEGER])

@@ -19,10 +19,14 @@ NO_SCHEMA_ID = -(2**31)
 
 
 class WriterSchemas(Generic[Opened]):
-    """``open_schema`` makes of an id and its text what the codec runs, and raises Invalid for a text it can't use."""
+    """``open_schema`` makes of an id and its text what the codec runs, and raises Invalid for a text it can't use.
 
-    def __init__(self, spec: CodecSpec, open_schema: Callable[[int, str], Opened]) -> None:
+    ``infers``: schemas with negative ids are made from the values, and nobody is asked for them.
+    """
+
+    def __init__(self, spec: CodecSpec, open_schema: Callable[[int, str], Opened], *, infers: bool = False) -> None:
         self._spec = spec
+        self._infers = infers
         self._open_schema = open_schema
         self._opened: dict[int, Opened] = {}
         self._problems: dict[int, str] = {}
@@ -48,12 +52,19 @@ class WriterSchemas(Generic[Opened]):
 
     def unknown(self, schema_ids: Iterable[int]) -> frozenset[int]:
         """Those that the specification neither has nor lists as given up."""
+        known = (self._spec.schemas, self._spec.unresolved)
         return frozenset(
-            one for one in schema_ids if one not in self._spec.schemas and one not in self._spec.unresolved
+            one for one in schema_ids if not self._is_inferred(one) and not any(one in ids for ids in known)
         )
+
+    def _is_inferred(self, schema_id: int) -> bool:
+        return self._infers and schema_id < 0
 
     def _open(self, schema_id: int) -> None:
         text = self._spec.schemas.get(schema_id)
+        if text is None and self._is_inferred(schema_id):
+            self._problems[schema_id] = "no schema is inferred yet from the values before it"
+            return
         if text is None:
             why = self._spec.unresolved.get(schema_id, "it is not known")
             self._problems[schema_id] = f"schema {schema_id} can't be had: {why}"
