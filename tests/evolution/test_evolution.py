@@ -10,11 +10,13 @@ import pytest
 
 from engine.table.columns import value_fields
 from floeberg.duckdb_session import DuckdbSession
+from serving.tables.catalog_view import CatalogView
+from serving.tables.door import table_door_routes
 from tests.evolution.all_cases import CASES
 from tests.evolution.case import Case
 from tests.evolution.evolving_topic import Warehouse, value_of, without_nulls
 from tests.evolution.played_case import PlayedCase, topic_of
-from tests.evolution.table_door import served
+from tests.served_routes import served
 
 pytestmark = pytest.mark.xdist_group("evolution")
 
@@ -27,7 +29,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PlayedCase]:
 
 @pytest.fixture(scope="module")
 def door(played: dict[str, PlayedCase]) -> Iterator[str]:
-    with served(next(iter(played.values())).topic.warehouse.catalog) as url:
+    catalog = next(iter(played.values())).topic.warehouse.catalog
+    with served(table_door_routes(CatalogView(catalog))) as url:
         yield url
 
 

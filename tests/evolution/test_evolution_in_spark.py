@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from floeberg.spark_session import SparkSession
+from serving.tables.catalog_view import CatalogView
+from serving.tables.door import table_door_routes
 from tests.evolution.all_cases import CASES
 from tests.evolution.evolving_topic import Warehouse, value_of, without_nulls
 from tests.evolution.played_case import PlayedCase, topic_of
-from tests.evolution.table_door import served
+from tests.served_routes import served
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -29,7 +31,8 @@ def test_spark_sees_the_same_rows(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "world")
     played = [PlayedCase(warehouse, case) for case in CASES if str(case) in NAMES]
     assert len(played) == len(NAMES)
-    with served(warehouse.catalog) as door, SparkSession(door, namespace="kafka") as spark:
+    routes = table_door_routes(CatalogView(warehouse.catalog))
+    with served(routes) as door, SparkSession(door, namespace="kafka") as spark:
         for one in played:
             names, rows = spark.query(f"SELECT * FROM {topic_of(one.case)} ORDER BY kafka_offset")
             found = [value_of(without_nulls(dict(zip(names, map(plain, row), strict=True)))) for row in rows]

@@ -38,7 +38,7 @@ from serving.log.commit_signal import CommitSignal
 from serving.log.door import create_log_door
 from serving.log.tiered_log import TieredLog
 from serving.log.topic_tables import TopicTables
-from tests.serving.log.served_door import served
+from tests.served_routes import served
 from tiering.cycle_report import PartitionReport
 from tiering.loop import TieringLoop
 from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask, Rewritten

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-import uvicorn
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from starlette.applications import Starlette
 
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
+from tests.served_routes import served
 
 ROWS = 1000
 
@@ -40,28 +36,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 
 @pytest.fixture(scope="session")
-def serve(catalog: Catalog) -> Callable[..., object]:
-    """``with serve(tokens=...) as url``: the door over the catalog, reachable over HTTP."""
-
-    @contextmanager
-    def serving(tokens: tuple[str, ...] = ()) -> Iterator[str]:
-        app = Starlette(routes=table_door_routes(CatalogView(catalog), tokens=tokens))
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-            thread.start()
-            try:
-                # The socket listens already: requests that come before the server is up wait in its backlog.
-                yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-            finally:
-                server.should_exit = True
-                thread.join(10)
-
-    return serving
-
-
-@pytest.fixture(scope="session")
-def door(serve: Callable[..., object]) -> Iterator[str]:
+def door(catalog: Catalog) -> Iterator[str]:
     """URL of a door without tokens."""
-    with serve() as url:  # type: ignore[attr-defined]
+    with served(table_door_routes(CatalogView(catalog))) as url:
         yield url

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 
 from engine.errors import Unavailable
 from floeberg.duckdb_session import DuckdbSession
 from floeberg.spark_session import SparkSession
+from serving.tables.catalog_view import CatalogView
+from serving.tables.door import table_door_routes
+from tests.served_routes import served
 
 COUNT_AND_SUM = "SELECT kafka_partition, count(*), sum(amount) FROM shop.orders GROUP BY 1 ORDER BY 1"
 EXPECTED = [
@@ -32,8 +34,8 @@ def test_duckdb_finds_tables_without_their_namespace_when_it_is_named(door: str)
         assert duckdb.query("SELECT count(*) FROM orders")[1] == [(1000,)]
 
 
-def test_duckdb_with_the_token_is_let_in_and_without_it_is_not(serve: Callable[..., object]) -> None:
-    with serve(tokens=("secret",)) as url:  # type: ignore[attr-defined]
+def test_duckdb_with_the_token_is_let_in_and_without_it_is_not(catalog: Catalog) -> None:
+    with served(table_door_routes(CatalogView(catalog), tokens=("secret",))) as url:
         with DuckdbSession(url, token="secret", namespace="shop") as duckdb:
             assert duckdb.query("SELECT count(*) FROM orders")[1] == [(1000,)]
         with pytest.raises(Unavailable, match="Unauthorized"):

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.routing import Route
+from starlette.routing import BaseRoute
 
 
 @contextmanager
-def served(routes: Sequence[Route], *, port: int = 0) -> Iterator[str]:
+def served(routes: Sequence[BaseRoute], *, port: int = 0) -> Iterator[str]:
     """The server's URL while it runs; it is gone, and its connections with it, when the block ends."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
