@@ -83,13 +83,28 @@ class ValueCodecConformance:
     def test_columns_read_back_from_parquet_give_the_same_bytes(self, dictionary: bool) -> None:
         codec, values = self.open(), list(self.exact_values) * 3
         decoded = codec.decode(ByteSpans.from_list(values))
-        table = pa.Table.from_struct_array(decoded.columns)
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, row_group_size=7)
-        texts = [field.name for field in table.schema if field.type in (pa.string(), pa.binary())]
-        stored = pq.read_table(pa.BufferReader(sink.getvalue()), read_dictionary=texts if dictionary else None)
+        pq.write_table(pa.Table.from_struct_array(decoded.columns), sink, row_group_size=7)
+        file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+        leaves = [file.schema.column(index) for index in range(len(file.schema))]
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"] if dictionary else []
+        stored = pq.read_table(pa.BufferReader(sink.getvalue()), read_dictionary=texts)
+        assert sum(dictionaries_in(field.type) for field in stored.schema) == len(texts)
         columns = {name: stored.column(name) for name in stored.column_names}
         assert codec.encode(columns, decoded.schema_id, np.full(len(values), True)).to_list() == values
+
+    def test_values_scattered_in_a_larger_buffer_decode_alike(self) -> None:
+        codec, values = self.open(), ByteSpans.from_list(self.exact_values)
+        scattered = values.select(np.arange(len(values))[::-3])
+        assert rebuilt(codec, codec.decode(scattered)) == list(self.exact_values[::-3])
+
+    def test_growing_blocks_never_run_out_of_room(self) -> None:
+        codec = self.open()
+        for count in (1, 2, 40, 3000, 5):
+            values = (list(self.exact_values) * count)[:count]
+            decoded = codec.decode(ByteSpans.from_list(values))
+            assert decoded.count_of(Verdict.EXACT) == count
+            assert rebuilt(codec, decoded) == values
 
     def test_slice_of_the_columns_gives_the_slice_of_the_values(self) -> None:
         codec, values = self.open(), list(self.exact_values) * 4
@@ -134,3 +149,10 @@ def rebuilt(codec: ValueCodec, decoded: Decoded) -> list[bytes | None]:
     """All values again, from the columns alone; the columns are whole by Arrow's own full check."""
     decoded.columns.validate(full=True)
     return codec.encode(decoded.columns, decoded.schema_id, np.full(len(decoded), True)).to_list()
+
+
+def dictionaries_in(kind: pa.DataType) -> int:
+    """How many leaves of a column are dictionaries, at every level."""
+    if pa.types.is_nested(kind):
+        return sum(dictionaries_in(kind.field(index).type) for index in range(kind.num_fields))
+    return int(pa.types.is_dictionary(kind))

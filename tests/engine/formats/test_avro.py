@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -69,30 +68,6 @@ class TestAvroCodec(ValueCodecConformance):
             "schema 7: the value ends inside, at order_id",
             "schema 7: a number is longer than it needs to be, at order_id",
         ]
-
-    def test_dictionary_columns_inside_lists_and_structs_are_encoded(self) -> None:
-        codec = self.open()
-        decoded = codec.decode(ByteSpans.from_list(list(ORDERS)))
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_struct_array(decoded.columns), sink)
-        nested = ["status", "note", "address.city", "address.zip", "items.list.element.sku"]
-        stored = pq.read_table(pa.BufferReader(sink.getvalue()), read_dictionary=nested)
-        assert pa.types.is_dictionary(stored.schema.field("items").type.value_type.field("sku").type)
-        columns = {name: stored.column(name) for name in stored.column_names}
-        assert codec.encode(columns, decoded.schema_id, np.full(len(ORDERS), True)).to_list() == list(ORDERS)
-
-    def test_values_scattered_in_a_larger_buffer_decode_alike(self) -> None:
-        spans = ByteSpans.from_list(list(ORDERS)).select(np.arange(len(ORDERS))[::-3])
-        codec = self.open()
-        assert rebuilt(codec, codec.decode(spans)) == list(ORDERS[::-3])
-
-    def test_growing_blocks_never_run_out_of_room(self) -> None:
-        codec = self.open()
-        for count in (1, 2, 40, 3000, 5):
-            values = (list(ORDERS) * 75)[:count]
-            decoded = codec.decode(ByteSpans.from_list(values))
-            assert decoded.count_of(Verdict.EXACT) == count
-            assert rebuilt(codec, decoded) == values
 
 
 @pytest.mark.kernels

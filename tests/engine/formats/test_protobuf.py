@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bench.python_producers import python_values
@@ -90,30 +89,6 @@ class TestProtobufCodec(ValueCodecConformance):
         assert str(row["took"]) == "-864.197523084"
         assert row["mask"] == ["a.b"]
         assert row["points"] == 2
-
-    def test_dictionary_columns_inside_lists_and_structs_are_encoded(self) -> None:
-        codec = self.open()
-        decoded = codec.decode(ByteSpans.from_list(list(ORDERS)))
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_struct_array(decoded.columns), sink)
-        nested = ["status", "note", "address.city", "items.list.element.sku", "items.list.element.labels.list.element"]
-        stored = pq.read_table(pa.BufferReader(sink.getvalue()), read_dictionary=nested)
-        assert pa.types.is_dictionary(stored.schema.field("items").type.value_type.field("sku").type)
-        columns = {name: stored.column(name) for name in stored.column_names}
-        assert codec.encode(columns, decoded.schema_id, np.full(len(ORDERS), True)).to_list() == list(ORDERS)
-
-    def test_values_scattered_in_a_larger_buffer_decode_alike(self) -> None:
-        spans = ByteSpans.from_list(list(ORDERS)).select(np.arange(len(ORDERS))[::-3])
-        codec = self.open()
-        assert rebuilt(codec, codec.decode(spans)) == list(ORDERS[::-3])
-
-    def test_growing_blocks_never_run_out_of_room(self) -> None:
-        codec = self.open()
-        for count in (1, 2, 40, 3000, 5):
-            values = (list(ORDERS) * 75)[:count]
-            decoded = codec.decode(ByteSpans.from_list(values))
-            assert decoded.count_of(Verdict.EXACT) == count
-            assert rebuilt(codec, decoded) == values
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
