@@ -13,7 +13,7 @@ _INTRODUCTION = """\
 # Benchmarks
 Written by `make bench`; run it again rather than edit this page. CPU is user and system time of whole process trees
 (driver, JVM, Python workers). A MiB is of value bytes as the producer sent them, a MB/s of replay is of
-uncompressed Kafka batches. The ratios compare what was measured in the same run, one after the other; the figure
+uncompressed Kafka batches. The ratios compare what was measured in the same run, the two Spark jobs in turn; the figure
 that stands for a row is the median.
 """
 
