@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import Corrupt
 from engine.formats import avro_operations as op
-from engine.formats.avro_program import Layout
-from engine.formats.column_program import ColumnProgram
+from engine.formats.column_program import ColumnProgram, Layout
 
 # Buffers without bytes may have no address; an address of something is all the kernel needs to add zero to.
 _NOTHING = np.zeros(64, np.uint8)

@@ -28,6 +28,7 @@ from engine.formats.avro_mapping import (
 )
 from engine.formats.avro_schema import AvroType, parse_schema
 from engine.formats.avro_skip import SkipTable
+from engine.formats.column_program import ColumnCompiler, Layout
 from engine.formats.memory_kernels import SLACK
 from engine.formats.type_promotion import holds
 from engine.formats.type_words import type_text
@@ -69,23 +70,6 @@ _MAY_FAIL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """Where one column, or one part of it, is found.
-
-    ``step`` is the operation that holds its values or offsets, -1 for a struct; ``union`` the operation of the union
-    around it, -1 for none; ``valid`` the operation that owns its validity bytes, -1 where only its parent can be null;
-    ``children`` follow the table's order, None for what the schema lacks.
-    """
-
-    type: pa.DataType
-    path: str
-    step: int
-    union: int
-    valid: int
-    children: tuple[Layout | None, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
     """``rows`` int64[m, ROW_WIDTH]; per operation: ``paths`` for messages, ``whys`` of those without a column,
@@ -122,37 +106,13 @@ def compile_program(schema_text: str, fields: Sequence[pa.Field], placement: Pla
 _Made: TypeAlias = Mapping[str, Layout]
 
 
-class _Compiler:
+class _Compiler(ColumnCompiler):
     def __init__(self, placement: Placement) -> None:
-        self.placement = placement
-        self.rows: list[list[int]] = []
-        self.paths: list[str] = []
-        self.whys: dict[int, str] = {}
-        self.level: list[int] = []
-        self.width: list[int] = []
-        self.has_valid: list[bool] = []
-        self.has_data: list[bool] = []
-        self.level_count = 1
-        self.depth = 0
-        self.deepest = 0
-        self.has_maps = False
+        super().__init__(placement, op.ROW_WIDTH)
         self.skips = SkipTable()
         self.symbols: dict[int, tuple[str, ...]] = {}
         self.pool: list[bytes] = []
         self.columns: _Made = {}
-
-    def add(self, operation: int, path: str, level: int, *, width: int = 0, valid: int = -1, data: bool = False) -> int:
-        """A new row; ``valid`` -1 for no validity bytes, its own step for own ones, another's to share them."""
-        step = len(self.rows)
-        row = [0] * op.ROW_WIDTH
-        row[op.OPERATION], row[op.VALID], row[op.SLOT] = operation, valid, step
-        self.rows.append(row)
-        self.paths.append(path)
-        self.level.append(level)
-        self.width.append(width)
-        self.has_valid.append(valid == step)
-        self.has_data.append(data)
-        return step
 
     def record(self, node: RecordNode, columns: Mapping[str, pa.DataType], path: str, level: int) -> _Made:
         made = {}
@@ -239,8 +199,7 @@ class _Compiler:
         step = self.add(op.ARRAY, path, level, width=_OFFSETS_WIDTH, valid=valid)
         inner_level = self.level_count
         self.level_count += 1
-        self.depth += 1
-        self.deepest = max(self.deepest, self.depth)
+        self.enter()
         first = len(self.rows)
         children: list[Layout | None] = []
         if isinstance(node, MapNode):

@@ -13,8 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.formats import avro_operations as op
-from engine.formats.avro_program import Layout
-from engine.formats.column_program import ISSUE_BITS, ColumnProgram
+from engine.formats.column_program import ISSUE_BITS, ColumnProgram, Layout
 from engine.formats.confluent_framing import FRAMED, NULL_VALUE
 from engine.formats.memory_kernels import SLACK
 from engine.formats.value_codec import struct_of

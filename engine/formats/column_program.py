@@ -1,17 +1,37 @@
-"""What the arena and the binding need of a program, whichever format it runs."""
+"""What the arena and the binding need of a program, whichever format it runs, and how it is put together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.formats.avro_program import Layout
+from engine.formats import avro_operations as op
+from engine.formats.value_codec import Placement
 
 # A record's issue has its operation's row beside it: code | row << ISSUE_BITS.
 ISSUE_BITS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where one column, or one part of it, is found.
+
+    ``step`` is the operation that holds its values or offsets, -1 for a struct; ``union`` the operation of the union
+    around it, -1 for none; ``valid`` the operation that owns its validity bytes, -1 where only its parent can be null;
+    ``children`` follow the table's order, None for what the schema lacks.
+    """
+
+    type: pa.DataType
+    path: str
+    step: int
+    union: int
+    valid: int
+    children: tuple[Layout | None, ...] = ()
 
 
 class ColumnProgram(Protocol):
@@ -39,3 +59,42 @@ class ColumnProgram(Protocol):
     def symbols(self) -> Mapping[int, Any]: ...
     @property
     def layouts(self) -> tuple[Layout | None, ...]: ...
+
+
+class ColumnCompiler:
+    """A program's operations as they are added, and what ``ColumnProgram`` says of each; ``whys`` are of those without
+    a column. ``depth`` is how many values the operations to come lie in, ``deepest`` what it has been at most.
+    """
+
+    def __init__(self, placement: Placement, row_width: int) -> None:
+        self.placement = placement
+        self._row_width = row_width
+        self.rows: list[list[int]] = []
+        self.paths: list[str] = []
+        self.whys: dict[int, str] = {}
+        self.level: list[int] = []
+        self.width: list[int] = []
+        self.has_valid: list[bool] = []
+        self.has_data: list[bool] = []
+        self.level_count = 1
+        self.depth = 0
+        self.deepest = 0
+        self.has_maps = False
+
+    def add(self, operation: int, path: str, level: int, *, width: int = 0, valid: int = -1, data: bool = False) -> int:
+        """A new row; ``valid`` -1 for no validity bytes, its own step for own ones, another's to share them."""
+        step = len(self.rows)
+        row = [0] * self._row_width
+        row[op.OPERATION], row[op.VALID], row[op.SLOT] = operation, valid, step
+        self.rows.append(row)
+        self.paths.append(path)
+        self.level.append(level)
+        self.width.append(width)
+        self.has_valid.append(valid == step)
+        self.has_data.append(data)
+        return step
+
+    def enter(self) -> None:
+        """The operations to come lie one value deeper, until ``depth`` is set back."""
+        self.depth += 1
+        self.deepest = max(self.deepest, self.depth)

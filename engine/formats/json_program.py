@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from engine.formats import avro_operations as arena_op
 from engine.formats import json_operations as op
-from engine.formats.avro_program import Layout, Program
+from engine.formats.avro_program import Program
+from engine.formats.column_program import ColumnCompiler, Layout
 from engine.formats.json_mapping import VALUE_NAME, arrow_type, column_names
 from engine.formats.json_schema import ListNode, MapNode, Node, ObjectNode, Opaque, Scalar, parse_schema
 from engine.formats.json_string_kernels import CLASS
@@ -81,36 +82,12 @@ def compile_program(schema_text: str, placement: Placement, fields: Sequence[pa.
     return compiler.finish(fields)
 
 
-class _Compiler:
+class _Compiler(ColumnCompiler):
     def __init__(self, placement: Placement) -> None:
-        self._placement = placement
-        self.rows: list[list[int]] = []
-        self.paths: list[str] = []
-        self.whys: dict[int, str] = {}
-        self.level: list[int] = []
-        self.width: list[int] = []
-        self.has_valid: list[bool] = []
-        self.has_data: list[bool] = []
-        self.level_count = 1
-        self.depth = 0
-        self.deepest = 0
-        self.has_maps = False
+        super().__init__(placement, arena_op.ROW_WIDTH)
         self.objects: list[ObjectPlace] = []
         self.member_count = 0
         self.columns: dict[str, Layout] = {}
-
-    def add(self, operation: int, path: str, level: int, *, width: int = 0, valid: bool = False) -> int:
-        """A new operation; ``valid``: with validity bytes of its own."""
-        step = len(self.rows)
-        row = [0] * arena_op.ROW_WIDTH
-        row[arena_op.OPERATION], row[arena_op.VALID], row[arena_op.SLOT] = operation, step if valid else -1, step
-        self.rows.append(row)
-        self.paths.append(path)
-        self.level.append(level)
-        self.width.append(width)
-        self.has_valid.append(valid)
-        self.has_data.append(operation == arena_op.STRING)
-        return step
 
     def members(
         self, node: ObjectNode, columns: Mapping[str, pa.DataType], path: str, step: int, level: int
@@ -123,7 +100,7 @@ class _Compiler:
         members = []
         for name, child in node.members:
             inner = f"{path}.{names[name]}" if path else names[name]
-            column = self._placement.get(inner, names[name])
+            column = self.placement.get(inner, names[name])
             begin = len(self.rows)
             layout = self.value(child, columns.get(column), inner, level)
             if layout is not None:
@@ -140,8 +117,7 @@ class _Compiler:
             return self._opaque(path, level, node.why if isinstance(node, Opaque) else "nothing in it has a column")
         if column is None:
             return self._opaque(path, level, "the table has no column for it")
-        self.depth += 1
-        self.deepest = max(self.deepest, self.depth)
+        self.enter()
         layout = self._typed(node, column, path, level)
         self.depth -= 1
         if layout is None:
@@ -154,7 +130,7 @@ class _Compiler:
         if isinstance(node, ObjectNode):
             if not pa.types.is_struct(column):
                 return None
-            step = self.add(arena_op.UNION, path, level, valid=True)
+            step = self.add(arena_op.UNION, path, level, valid=len(self.rows))
             made = self.members(node, {child.name: child.type for child in column}, path, step, level)
             children = tuple(made.get(child.name) for child in column)
             return Layout(type=column, path=path, step=-1, union=step, valid=step, children=children)
@@ -175,16 +151,17 @@ class _Compiler:
         if arrow_type(node) != column and not wider:
             return None
         operation = _OPERATION[Scalar.DOUBLE if wider else node]
-        step = self.add(operation, path, level, width=_WIDTH[operation], valid=True)
+        is_text = operation == arena_op.STRING
+        step = self.add(operation, path, level, width=_WIDTH[operation], valid=len(self.rows), data=is_text)
         return Layout(type=column, path=path, step=step, union=-1, valid=step)
 
     def _list(self, node: ListNode | MapNode, column: pa.DataType, path: str, level: int) -> Layout:
-        step = self.add(arena_op.ARRAY, path, level, width=4, valid=True)
+        step = self.add(arena_op.ARRAY, path, level, width=4, valid=len(self.rows))
         inner_level = self.level_count
         self.level_count += 1
         children: list[Layout | None] = []
         if isinstance(node, MapNode):
-            key = self.add(arena_op.STRING, f"{path}{{key}}", inner_level, width=4)
+            key = self.add(arena_op.STRING, f"{path}{{key}}", inner_level, width=4, data=True)
             self.rows[key][arena_op.PARAMETER] = arena_op.MAP_KEY
             children.append(Layout(type=column.key_type, path=f"{path}{{key}}", step=key, union=-1, valid=-1))
             child = self.value(node.values, column.item_type, f"{path}{{}}", inner_level)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.formats import protobuf_operations as op
-from engine.formats.avro_program import Layout
+from engine.formats.column_program import ColumnCompiler, Layout
 from engine.formats.memory_kernels import SLACK
 from engine.formats.protobuf_mapping import (
     NANOS_SUFFIX,
@@ -80,20 +80,9 @@ def compile_program(message: MessageNode, fields: Sequence[pa.Field], placement:
     return compiler.finish([made.get(field.name) for field in fields])
 
 
-class _Compiler:
+class _Compiler(ColumnCompiler):
     def __init__(self, placement: Placement) -> None:
-        self._placement = placement
-        self._rows: list[list[int]] = []
-        self._paths: list[str] = []
-        self._whys: dict[int, str] = {}
-        self._level: list[int] = []
-        self._width: list[int] = []
-        self._has_valid: list[bool] = []
-        self._has_data: list[bool] = []
-        self._level_count = 1
-        self._depth = 0
-        self._deepest = 0
-        self._has_maps = False
+        super().__init__(placement, op.ROW_WIDTH)
         self._fields: list[int] = []
         self._enums: list[int] = []
         self._enum_at: dict[EnumTable, int] = {}
@@ -101,45 +90,38 @@ class _Compiler:
         self._pool: list[bytes] = []
 
     def _add(self, operation: int, path: str, level: int, *, valid: int = -1, store: int | None = None) -> int:
-        """A new row; ``valid`` -1 for no validity bytes, its own step for own ones, another's to share them."""
-        step = len(self._rows)
-        row = [0] * op.ROW_WIDTH
-        row[op.OPERATION], row[op.VALID], row[op.SLOT], row[op.TARGET] = operation, valid, step, step + 1
-        row[op.TAG], row[op.ONEOF] = -1, -1
+        """``add``, with what a column of the kind ``store`` needs."""
+        width = 0 if store is None else _WIDTH[store]
+        step = self.add(operation, path, level, width=width, valid=valid, data=store == op.STORE_BYTES)
+        row = self.rows[step]
+        row[op.TARGET], row[op.TAG], row[op.ONEOF] = step + 1, -1, -1
         if store is not None:
             row[op.STORE] = store
-        self._rows.append(row)
-        self._paths.append(path)
-        self._level.append(level)
-        self._width.append(0 if store is None else _WIDTH[store])
-        self._has_valid.append(valid == step)
-        self._has_data.append(store == op.STORE_BYTES)
         return step
 
     def fields(
         self, message: MessageNode, columns: Mapping[str, pa.DataType], path: str, level: int
     ) -> dict[str, Layout]:
         """The operations of a message's fields and of its end; the layout of each column they fill."""
-        self._depth += 1
-        self._deepest = max(self._deepest, self._depth)
+        self.enter()
         made: dict[str, Layout] = {}
         steps: list[int] = []
         oneofs: dict[str, list[int]] = {}
         for field in message.fields:
-            steps.append(len(self._rows))
+            steps.append(len(self.rows))
             if field.oneof is not None:
-                oneofs.setdefault(field.oneof, []).append(len(self._rows))
+                oneofs.setdefault(field.oneof, []).append(len(self.rows))
             self._field(field, columns, f"{path}.{field.name}" if path else field.name, level, made)
         self._end(steps, path, level)
         for ring in oneofs.values():
             if len(ring) > 1:
                 for step, following in zip(ring, [*ring[1:], ring[0]], strict=True):
-                    self._rows[step][op.ONEOF] = following
-        self._depth -= 1
+                    self.rows[step][op.ONEOF] = following
+        self.depth -= 1
         return made
 
     def _end(self, steps: Sequence[int], path: str, level: int) -> None:
-        row = self._rows[self._add(op.END, path, level)]
+        row = self.rows[self._add(op.END, path, level)]
         row[op.NUMBER], row[op.PARAMETER], row[op.LEVEL] = op.PAST_ALL_NUMBERS, len(self._fields), len(steps)
         self._fields.extend(steps)
 
@@ -147,9 +129,9 @@ class _Compiler:
         self, field: FieldNode, columns: Mapping[str, pa.DataType], path: str, level: int, made: dict[str, Layout]
     ) -> None:
         wanted = arrow_type(field.node)
-        name = self._placement.get(path, field.name)
+        name = self.placement.get(path, field.name)
         column = columns.get(name)
-        step = len(self._rows)
+        step = len(self.rows)
         if isinstance(field.node, Opaque) or wanted is None:
             self._opaque(field.node.why if isinstance(field.node, Opaque) else _NO_COLUMN, path, level)
         elif column is None or not holds(column, wanted):
@@ -162,7 +144,7 @@ class _Compiler:
         self._number(step, field.number, field.node)
 
     def _opaque(self, why: str, path: str, level: int) -> None:
-        self._whys[self._add(op.OPAQUE, path, level)] = why
+        self.whys[self._add(op.OPAQUE, path, level)] = why
 
     def _nanos(
         self,
@@ -175,17 +157,17 @@ class _Compiler:
     ) -> None:
         """The row behind a timestamp, where the table has a column for what is below its microseconds."""
         path += NANOS_SUFFIX
-        name = self._placement.get(path, field.name + NANOS_SUFFIX)
+        name = self.placement.get(path, field.name + NANOS_SUFFIX)
         column = columns.get(name)
         if not field.has_nanos or column is None or not holds(column, pa.int32()):
             return
-        nanos = self._add(op.NANOS, path, level, valid=len(self._rows), store=_store(op.INT32, column))
-        self._rows[step][op.FLAGS] |= op.HAS_NANOS
-        self._rows[step][op.TARGET] = nanos + 1
+        nanos = self._add(op.NANOS, path, level, valid=len(self.rows), store=_store(op.INT32, column))
+        self.rows[step][op.FLAGS] |= op.HAS_NANOS
+        self.rows[step][op.TARGET] = nanos + 1
         made[name] = Layout(type=column, path=path, step=nanos, union=-1, valid=nanos)
 
     def _number(self, step: int, number: int, node: Node) -> None:
-        row = self._rows[step]
+        row = self.rows[step]
         row[op.NUMBER] = number
         wire = op.WIRE_BYTES
         if isinstance(node, Leaf):
@@ -204,7 +186,7 @@ class _Compiler:
         row[op.TAG_BYTES] = int.from_bytes(bytes(8 - len(text)) + text, "little", signed=True)
         row[op.TAG_LENGTH] = len(text)
         if row[op.OPERATION] == op.LEAVES:
-            self._rows[step + 1][op.TAG_BYTES : op.TAG_LENGTH + 1] = row[op.TAG_BYTES : op.TAG_LENGTH + 1]
+            self.rows[step + 1][op.TAG_BYTES : op.TAG_LENGTH + 1] = row[op.TAG_BYTES : op.TAG_LENGTH + 1]
 
     def _value(self, node: Node, column: pa.DataType, path: str, level: int, presence: int) -> Layout:
         if isinstance(node, Leaf):
@@ -217,10 +199,10 @@ class _Compiler:
     def _leaf(
         self, node: Leaf, column: pa.DataType, path: str, level: int, presence: int, operation: int = op.LEAF
     ) -> Layout:
-        step = len(self._rows)
+        step = len(self.rows)
         can_be_null = presence == op.EXPLICIT or node.kind in _MAY_FAIL
         self._add(operation, path, level, valid=step if can_be_null else -1, store=_store(node.kind, column))
-        row = self._rows[step]
+        row = self.rows[step]
         row[op.KIND], row[op.PRESENCE] = node.kind, presence
         if node.enum is not None:
             row[op.PARAMETER] = self._enum(node.enum)
@@ -239,7 +221,7 @@ class _Compiler:
         return self._enum_at[enum]
 
     def _message(self, node: MessageNode, column: pa.DataType, path: str, level: int) -> Layout:
-        step = self._add(op.MESSAGE, path, level, valid=len(self._rows))
+        step = self._add(op.MESSAGE, path, level, valid=len(self.rows))
         layout = self._inside(node, column, path, level, step)
         self._close(step)
         return layout
@@ -250,45 +232,44 @@ class _Compiler:
             made = self.fields(node, {child.name: child.type for child in column}, path, level)
             children = tuple(made.get(child.name) for child in column)
             return Layout(type=column, path=path, step=-1, union=owner, valid=owner, children=children)
-        self._depth += 1
-        self._deepest = max(self._deepest, self._depth)
+        self.enter()
         field = node.fields[0]
-        first = len(self._rows)
+        first = len(self.rows)
         if isinstance(field.node, ListNode):
             layout = self._list(field.node, column, path, level, owner)
         else:
             assert isinstance(field.node, Leaf), "a wrapper holds a scalar"
             inner = self._leaf(field.node, column, path, level, op.IMPLICIT)
             if owner >= 0:
-                self._has_valid[inner.step] = False
-                self._rows[inner.step][op.VALID] = owner
+                self.has_valid[inner.step] = False
+                self.rows[inner.step][op.VALID] = owner
             valid = owner if owner >= 0 else inner.valid
             layout = Layout(type=column, path=path, step=inner.step, union=owner, valid=valid)
         self._number(first, field.number, field.node)
         self._end([first], path, level)
-        self._depth -= 1
+        self.depth -= 1
         return layout
 
     def _close(self, step: int) -> None:
         """Behind the end of a message: what leads into it and out of it."""
-        row = self._rows[step]
-        row[op.CLOSING], row[op.TARGET] = len(self._rows) - 1, len(self._rows)
-        self._rows[-1][op.TARGET] = step
+        row = self.rows[step]
+        row[op.CLOSING], row[op.TARGET] = len(self.rows) - 1, len(self.rows)
+        self.rows[-1][op.TARGET] = step
 
     def _list(self, node: ListNode | MapNode, column: pa.DataType, path: str, level: int, owner: int) -> Layout:
         is_map = isinstance(node, MapNode)
         items = None if isinstance(node, MapNode) else node.items
-        valid = len(self._rows) if is_map else owner
+        valid = len(self.rows) if is_map else owner
         operation = op.LEAVES if isinstance(items, Leaf) else op.MESSAGES
         step = self._add(operation, path, level, valid=valid)
-        self._width[step] = _OFFSETS_WIDTH
-        inner = self._level_count
-        self._level_count += 1
-        self._rows[step][op.LEVEL] = inner
+        self.width[step] = _OFFSETS_WIDTH
+        inner = self.level_count
+        self.level_count += 1
+        self.rows[step][op.LEVEL] = inner
         children: tuple[Layout | None, ...]
         if isinstance(node, MapNode):
-            self._has_maps = True
-            self._rows[step][op.FLAGS] |= op.IS_MAP
+            self.has_maps = True
+            self.rows[step][op.FLAGS] |= op.IS_MAP
             children = self._entries(node, column, path, inner)
         elif isinstance(node.items, Leaf):
             children = (self._leaf(node.items, column.value_type, f"{path}[]", inner, op.ALWAYS, op.ELEMENT),)
@@ -298,39 +279,38 @@ class _Compiler:
         if operation == op.MESSAGES:
             self._close(step)
         else:
-            self._rows[step][op.TARGET] = len(self._rows)
+            self.rows[step][op.TARGET] = len(self.rows)
         return Layout(type=column, path=path, step=step, union=owner, valid=valid, children=children)
 
     def _entries(self, node: MapNode, column: pa.DataType, path: str, level: int) -> tuple[Layout, Layout]:
-        self._depth += 1
-        self._deepest = max(self._deepest, self._depth)
-        first = len(self._rows)
+        self.enter()
+        first = len(self.rows)
         key = self._leaf(node.keys, column.key_type, f"{path}{{key}}", level, op.ALWAYS)
-        self._rows[first][op.FLAGS] |= op.MAP_KEY
-        self._rows[first][op.VALID] = -1
-        self._has_valid[first] = False
+        self.rows[first][op.FLAGS] |= op.MAP_KEY
+        self.rows[first][op.VALID] = -1
+        self.has_valid[first] = False
         self._number(first, 1, node.keys)
-        second = len(self._rows)
+        second = len(self.rows)
         value = self._value(node.values, column.item_type, f"{path}{{}}", level, op.ALWAYS)
-        self._rows[second][op.PRESENCE] = op.ALWAYS
+        self.rows[second][op.PRESENCE] = op.ALWAYS
         self._number(second, 2, node.values)
         self._end([first, second], path, level)
-        self._depth -= 1
+        self.depth -= 1
         return Layout(type=column.key_type, path=key.path, step=first, union=-1, valid=-1), value
 
     def finish(self, layouts: Sequence[Layout | None]) -> Program:
         lengths = np.array([0, *map(len, self._pool)], np.int64)
         return Program(
-            rows=np.array(self._rows, np.int64),
-            paths=tuple(self._paths),
-            whys=self._whys,
-            level=np.array(self._level, np.int64),
-            width=np.array(self._width, np.int64),
-            has_valid=np.array(self._has_valid, np.bool_),
-            has_data=np.array(self._has_data, np.bool_),
-            level_count=self._level_count,
-            nesting=self._deepest,
-            has_maps=self._has_maps,
+            rows=np.array(self.rows, np.int64),
+            paths=tuple(self.paths),
+            whys=self.whys,
+            level=np.array(self.level, np.int64),
+            width=np.array(self.width, np.int64),
+            has_valid=np.array(self.has_valid, np.bool_),
+            has_data=np.array(self.has_data, np.bool_),
+            level_count=self.level_count,
+            nesting=self.deepest,
+            has_maps=self.has_maps,
             fields=np.array(self._fields or [0], np.int64),
             enums=np.array(self._enums or [0], np.int64),
             symbols=self._symbols,
