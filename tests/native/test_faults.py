@@ -34,7 +34,7 @@ def test_copy_that_was_refused_is_tried_again_under_another_id_and_nothing_is_lo
     stage.await_refused_copies(2)
     local = stage.local_segments("held-back")
     assert local[0] == "0" * 20
-    assert len(local) > 2
+    assert len(local) > 1, "a closed segment is still there"
     stage.rewriter.paused.clear()
     stage.await_history_gone("held-back")
     found = read_all(stage, "held-back", RECORDS)
