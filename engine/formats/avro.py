@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from engine.formats import avro_operations as op
 from engine.formats.avro_arena import Arena
 from engine.formats.avro_binding import Binding
-from engine.formats.avro_decode_kernel import ISSUE_BITS
 from engine.formats.avro_encoder import encode_with
 from engine.formats.avro_fields import propose_fields
 from engine.formats.avro_program import Program, compile_program
+from engine.formats.column_program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
 from engine.formats.findings import Findings, distinct
 from engine.formats.value_codec import (

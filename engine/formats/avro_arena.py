@@ -13,7 +13,17 @@ from engine.formats.column_arena import ColumnArena, Words
 from engine.records import ByteSpans
 
 
-class Arena(ColumnArena):
+class ArrayArena(ColumnArena):
+    """Of programs that end lists and maps with ARRAY_END, which needs where their offsets are: Avro's, JSON's."""
+
+    def _lay_out(self, capacity: Words, data_size: Words) -> None:
+        super()._lay_out(capacity, data_size)
+        rows = self._rows
+        ends_of_lists = rows[:, op.OPERATION] == op.ARRAY_END
+        rows[ends_of_lists, op.VALUES] = rows[rows[ends_of_lists, op.SLOT], op.VALUES]
+
+
+class Arena(ArrayArena):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._avro = program
@@ -21,7 +31,7 @@ class Arena(ColumnArena):
     def _run(self, values: ByteSpans, state: NDArray[np.uint8], issues: Words, may_grow: bool) -> int:
         program = self._avro
         self._start_over()
-        lists = np.empty(3 * program.list_depth + 3, np.int64)
+        lists = np.empty(3 * program.nesting + 3, np.int64)
         map_table = np.empty(TABLE_ENTRIES if program.has_maps else 1, np.int32)
         stop = decode_block(
             np.ascontiguousarray(values.data),
@@ -43,9 +53,3 @@ class Arena(ColumnArena):
             issues,
         )
         return int(stop)
-
-    def _lay_out(self, capacity: Words, data_size: Words) -> None:
-        super()._lay_out(capacity, data_size)
-        rows = self._rows
-        ends_of_lists = rows[:, op.OPERATION] == op.ARRAY_END
-        rows[ends_of_lists, op.VALUES] = rows[rows[ends_of_lists, op.SLOT], op.VALUES]

@@ -38,14 +38,14 @@ from engine.formats.avro_operations import (
     VALUES,
 )
 from engine.formats.avro_skip_kernel import skip_value
+from engine.formats.column_program import ISSUE_BITS
 from engine.formats.memory_kernels import load_i32, load_u8, set_word, store_i32, store_u8, word
 from engine.kernel_types import read_only, strided, writable
 
 HEADER_BYTES = 5
 FRAMED = 0
 
-# A record's issue has its operation's row beside it: code | row << ISSUE_BITS. This one means: make room, begin again.
-ISSUE_BITS = 8
+# An issue that means: make room, begin again.
 NEEDS_ROOM = -1
 
 ROW_BYTES = 8 * ROW_WIDTH

@@ -28,7 +28,7 @@ def encode_with(
     ends = np.empty(len(rows) + 1, np.int64)
     ends[0] = used
     trouble = np.zeros(2, np.int64)
-    lists = np.empty(2 * program.list_depth + 2, np.int64)
+    lists = np.empty(2 * program.nesting + 2, np.int64)
     out = enlarged(out, used, used + FIRST_GUESS_BYTES * len(rows) + ROOM)
     steps, slots = program.rows.ravel(), binding.slots.ravel()
     done = 0

@@ -28,8 +28,7 @@ from engine.formats.avro_mapping import (
 )
 from engine.formats.avro_schema import AvroType, parse_schema
 from engine.formats.avro_skip import SkipTable
-from engine.formats.column_program import ColumnCompiler, Layout
-from engine.formats.memory_kernels import SLACK
+from engine.formats.column_program import ColumnCompiler, ColumnProgram, Layout
 from engine.formats.type_promotion import holds
 from engine.formats.type_words import type_text
 from engine.formats.value_codec import Placement
@@ -71,28 +70,11 @@ _MAY_FAIL = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Program:
-    """``rows`` int64[m, ROW_WIDTH]; per operation: ``paths`` for messages, ``whys`` of those without a column,
-    ``level`` it lies on, ``width`` in bytes of an entry's values (0: none), and whether it has its own validity bytes
-    or string data. ``layouts`` are the table's columns, None for those the schema lacks.
-    """
+class Program(ColumnProgram):
+    """``skips`` and ``skip_children``: the tables by which values without a column are passed over."""
 
-    rows: NDArray[np.int64]
-    paths: tuple[str, ...]
-    whys: Mapping[int, str]
-    level: NDArray[np.int64]
-    width: NDArray[np.int64]
-    has_valid: NDArray[np.bool_]
-    has_data: NDArray[np.bool_]
-    level_count: int
-    list_depth: int
-    has_maps: bool
     skips: NDArray[np.int64]
     skip_children: NDArray[np.int64]
-    pool: NDArray[np.uint8]
-    pool_start: NDArray[np.int32]
-    symbols: Mapping[int, tuple[str, ...]]
-    layouts: tuple[Layout | None, ...]
 
 
 def compile_program(schema_text: str, fields: Sequence[pa.Field], placement: Placement) -> Program:
@@ -110,8 +92,6 @@ class _Compiler(ColumnCompiler):
     def __init__(self, placement: Placement) -> None:
         super().__init__(placement, op.ROW_WIDTH)
         self.skips = SkipTable()
-        self.symbols: dict[int, tuple[str, ...]] = {}
-        self.pool: list[bytes] = []
         self.columns: _Made = {}
 
     def record(self, node: RecordNode, columns: Mapping[str, pa.DataType], path: str, level: int) -> _Made:
@@ -222,23 +202,6 @@ class _Compiler(ColumnCompiler):
         return Layout(type=column, path=path, step=step, union=-1, valid=-1)
 
     def finish(self, fields: Sequence[pa.Field]) -> Program:
-        lengths = np.array([0, *map(len, self.pool)], np.int64)
         skips, skip_children = self.skips.tables()
-        return Program(
-            rows=np.array(self.rows, np.int64),
-            paths=tuple(self.paths),
-            whys=self.whys,
-            level=np.array(self.level, np.int64),
-            width=np.array(self.width, np.int64),
-            has_valid=np.array(self.has_valid, np.bool_),
-            has_data=np.array(self.has_data, np.bool_),
-            level_count=self.level_count,
-            list_depth=self.deepest,
-            has_maps=self.has_maps,
-            skips=skips,
-            skip_children=skip_children,
-            pool=np.frombuffer(b"".join(self.pool) + bytes(SLACK), np.uint8),
-            pool_start=np.cumsum(lengths).astype(np.int32),
-            symbols=self.symbols,
-            layouts=tuple(self.columns.get(field.name) for field in fields),
-        )
+        columns = self.program_fields(self.columns.get(field.name) for field in fields)
+        return Program(**columns, skips=skips, skip_children=skip_children)

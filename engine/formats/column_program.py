@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.formats import avro_operations as op
+from engine.formats.memory_kernels import SLACK
 from engine.formats.value_codec import Placement
 
 # A record's issue has its operation's row beside it: code | row << ISSUE_BITS.
@@ -34,31 +35,29 @@ class Layout:
     children: tuple[Layout | None, ...] = ()
 
 
-class ColumnProgram(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColumnProgram:
     """``rows`` int64[m, k], one an operation, whose first columns are those of ``avro_operations``. Per operation: the
-    ``level`` it lies on, the ``width`` in bytes of an entry's values (0: none), whether it has its own validity bytes
-    or string data, and the enum it writes. ``pool_start`` where the texts begin that a byte may unfold to; ``layouts``
-    are the table's columns, None for those the schema lacks.
+    ``paths`` for messages, ``whys`` of those without a column, the ``level`` it lies on, the ``width`` in bytes of an
+    entry's values (0: none), whether it has its own validity bytes or string data, and the enum it writes, of
+    ``symbols``. ``nesting`` is how deep values lie in each other; ``pool`` the texts that a byte may unfold to, each of
+    which begins at its ``pool_start``; ``layouts`` are the table's columns, None for those the schema lacks.
     """
 
-    @property
-    def rows(self) -> NDArray[np.int64]: ...
-    @property
-    def level(self) -> NDArray[np.int64]: ...
-    @property
-    def width(self) -> NDArray[np.int64]: ...
-    @property
-    def has_valid(self) -> NDArray[np.bool_]: ...
-    @property
-    def has_data(self) -> NDArray[np.bool_]: ...
-    @property
-    def level_count(self) -> int: ...
-    @property
-    def pool_start(self) -> NDArray[np.int32]: ...
-    @property
-    def symbols(self) -> Mapping[int, Any]: ...
-    @property
-    def layouts(self) -> tuple[Layout | None, ...]: ...
+    rows: NDArray[np.int64]
+    paths: tuple[str, ...]
+    whys: Mapping[int, str]
+    level: NDArray[np.int64]
+    width: NDArray[np.int64]
+    has_valid: NDArray[np.bool_]
+    has_data: NDArray[np.bool_]
+    level_count: int
+    nesting: int
+    has_maps: bool
+    symbols: Mapping[int, Any]
+    pool: NDArray[np.uint8]
+    pool_start: NDArray[np.int32]
+    layouts: tuple[Layout | None, ...]
 
 
 class ColumnCompiler:
@@ -80,6 +79,8 @@ class ColumnCompiler:
         self.depth = 0
         self.deepest = 0
         self.has_maps = False
+        self.symbols: dict[int, Any] = {}
+        self.pool: list[bytes] = []
 
     def add(self, operation: int, path: str, level: int, *, width: int = 0, valid: int = -1, data: bool = False) -> int:
         """A new row; ``valid`` -1 for no validity bytes, its own step for own ones, another's to share them."""
@@ -98,3 +99,23 @@ class ColumnCompiler:
         """The operations to come lie one value deeper, until ``depth`` is set back."""
         self.depth += 1
         self.deepest = max(self.deepest, self.depth)
+
+    def program_fields(self, layouts: Iterable[Layout | None]) -> dict[str, Any]:
+        """What a ``ColumnProgram`` of the operations so far is made with; a format's own adds to it."""
+        lengths = np.array([0, *map(len, self.pool)], np.int64)
+        return {
+            "rows": np.array(self.rows, np.int64),
+            "paths": tuple(self.paths),
+            "whys": self.whys,
+            "level": np.array(self.level, np.int64),
+            "width": np.array(self.width, np.int64),
+            "has_valid": np.array(self.has_valid, np.bool_),
+            "has_data": np.array(self.has_data, np.bool_),
+            "level_count": self.level_count,
+            "nesting": self.deepest,
+            "has_maps": self.has_maps,
+            "symbols": self.symbols,
+            "pool": np.frombuffer(b"".join(self.pool) + bytes(SLACK), np.uint8),
+            "pool_start": np.cumsum(lengths).astype(np.int32),
+            "layouts": tuple(layouts),
+        }

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.formats import json_operations as op
-from engine.formats.avro_arena import Arena
+from engine.formats.avro_arena import ArrayArena
 from engine.formats.avro_map_kernel import TABLE_ENTRIES
 from engine.formats.json_decode_kernel import decode_rows
 from engine.formats.json_form_book import FormBook
@@ -16,7 +16,7 @@ from engine.formats.json_program import JsonProgram
 from engine.records import ByteSpans
 
 
-class JsonArena(Arena):
+class JsonArena(ArrayArena):
     """``forms`` int32[n]: the form of each row of the last block, -1 for none."""
 
     def __init__(self, program: JsonProgram) -> None:
@@ -33,7 +33,7 @@ class JsonArena(Arena):
             op.C_NAMES: program.names,
             op.C_FOLLOW: _likely_members(program),
             op.C_STAMPS: np.zeros(members + 1, np.int64),
-            op.C_STACK: np.empty((op.FRAME_WIDTH + 1) * (program.arena.list_depth + 4), np.int64),
+            op.C_STACK: np.empty((op.FRAME_WIDTH + 1) * (program.arena.nesting + 4), np.int64),
             op.C_SKIPPED: np.empty(op.MAX_DEPTH, np.uint8),
             op.C_MAP_TABLE: np.empty(TABLE_ENTRIES if program.arena.has_maps else 1, np.int32),
             op.C_REPORT: self._report,

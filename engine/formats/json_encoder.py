@@ -30,7 +30,7 @@ def encode_with(
     ends = np.empty(len(rows) + 1, np.int64)
     ends[0] = used
     trouble = np.zeros(2, np.int64)
-    lists = np.empty(2 * program.arena.list_depth + 4, np.int64)
+    lists = np.empty(2 * program.arena.nesting + 4, np.int64)
     slots = binding.slots.ravel()
     out = enlarged(out, used, used + FIRST_GUESS_BYTES * len(rows) + ROOM)
     done = 0

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from engine.formats import avro_operations as arena_op
 from engine.formats import json_operations as op
-from engine.formats.avro_program import Program
-from engine.formats.column_program import ColumnCompiler, Layout
+from engine.formats.column_program import ColumnCompiler, ColumnProgram, Layout
 from engine.formats.json_mapping import VALUE_NAME, arrow_type, column_names
 from engine.formats.json_schema import ListNode, MapNode, Node, ObjectNode, Opaque, Scalar, parse_schema
 from engine.formats.json_string_kernels import CLASS
 from engine.formats.memory_kernels import SLACK
 from engine.formats.value_codec import Placement
 
-_NO_WORDS = np.zeros(1, np.int64)
 _WIDTH = {arena_op.LONG: 8, arena_op.DOUBLE: 8, arena_op.BOOLEAN: 1, arena_op.STRING: 4}
 _OPERATION = {
     Scalar.LONG: arena_op.LONG,
@@ -54,7 +52,7 @@ class JsonProgram:
     """``arena``: operations and layouts of the columns; ``objects`` by their own number. The words of ``object_table``,
     ``member_table`` and ``names`` are as json_operations has them; ``pool`` holds the members' names."""
 
-    arena: Program
+    arena: ColumnProgram
     objects: tuple[ObjectPlace, ...]
     member_count: int
     object_table: NDArray[np.int64]
@@ -191,33 +189,13 @@ class _Compiler(ColumnCompiler):
                 member_table[place.first + number] = (len(pool), len(text), member.step, _traits(text), index)
                 pool += text
         return JsonProgram(
-            arena=self._arena(fields),
+            arena=ColumnProgram(**self.program_fields(self.columns.get(field.name) for field in fields)),
             objects=tuple(self.objects),
             member_count=self.member_count,
             object_table=object_table.ravel(),
             member_table=member_table.ravel(),
             names=np.array(names or [-1], np.int64),
             pool=np.frombuffer(bytes(pool) + bytes(SLACK), np.uint8),
-        )
-
-    def _arena(self, fields: Sequence[pa.Field]) -> Program:
-        return Program(
-            rows=np.array(self.rows, np.int64),
-            paths=tuple(self.paths),
-            whys=self.whys,
-            level=np.array(self.level, np.int64),
-            width=np.array(self.width, np.int64),
-            has_valid=np.array(self.has_valid, np.bool_),
-            has_data=np.array(self.has_data, np.bool_),
-            level_count=self.level_count,
-            list_depth=self.deepest,
-            has_maps=self.has_maps,
-            skips=_NO_WORDS,
-            skip_children=_NO_WORDS,
-            pool=np.zeros(SLACK, np.uint8),
-            pool_start=np.zeros(2, np.int32),
-            symbols={},
-            layouts=tuple(self.columns.get(field.name) for field in fields),
         )
 
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.formats import protobuf_operations as op
-from engine.formats.column_program import ColumnCompiler, Layout
-from engine.formats.memory_kernels import SLACK
+from engine.formats.column_program import ColumnCompiler, ColumnProgram, Layout
 from engine.formats.protobuf_mapping import (
     NANOS_SUFFIX,
     EnumTable,
@@ -47,30 +46,13 @@ _MAY_FAIL = frozenset({op.STRING, op.ENUM, op.TIMESTAMP, op.DURATION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Program:
-    """``rows`` int64[m, ROW_WIDTH]; per operation: ``paths`` for messages, ``whys`` of those without a column,
-    ``level`` it lies on, ``width`` in bytes of an entry's values (0: none), and whether it has its own validity bytes
-    or string data. ``fields`` the operations of each message's fields, by number; ``enums`` the words of the enums'
-    tables, ``symbols`` the enum of an operation; ``nesting`` how deep messages lie in each other. ``layouts`` are the
-    table's columns, None for those the message lacks.
+class Program(ColumnProgram):
+    """``fields``: the operations of each message's fields, by number; ``enums`` the words of the enums' tables.
+    ``symbols`` are the ``EnumTable`` of an operation.
     """
 
-    rows: NDArray[np.int64]
-    paths: tuple[str, ...]
-    whys: Mapping[int, str]
-    level: NDArray[np.int64]
-    width: NDArray[np.int64]
-    has_valid: NDArray[np.bool_]
-    has_data: NDArray[np.bool_]
-    level_count: int
-    nesting: int
-    has_maps: bool
     fields: NDArray[np.int64]
     enums: NDArray[np.int64]
-    symbols: Mapping[int, EnumTable]
-    pool: NDArray[np.uint8]
-    pool_start: NDArray[np.int32]
-    layouts: tuple[Layout | None, ...]
 
 
 def compile_program(message: MessageNode, fields: Sequence[pa.Field], placement: Placement) -> Program:
@@ -86,8 +68,6 @@ class _Compiler(ColumnCompiler):
         self._fields: list[int] = []
         self._enums: list[int] = []
         self._enum_at: dict[EnumTable, int] = {}
-        self._symbols: dict[int, EnumTable] = {}
-        self._pool: list[bytes] = []
 
     def _add(self, operation: int, path: str, level: int, *, valid: int = -1, store: int | None = None) -> int:
         """``add``, with what a column of the kind ``store`` needs."""
@@ -207,7 +187,7 @@ class _Compiler(ColumnCompiler):
         if node.enum is not None:
             row[op.PARAMETER] = self._enum(node.enum)
             row[op.FLAGS] |= op.CLOSED_ENUM if node.enum.is_closed else 0
-            self._symbols[step] = node.enum
+            self.symbols[step] = node.enum
         return Layout(type=column, path=path, step=step, union=-1, valid=row[op.VALID])
 
     def _enum(self, enum: EnumTable) -> int:
@@ -216,8 +196,8 @@ class _Compiler(ColumnCompiler):
             numbers = enum.numbers
             is_dense = numbers[-1] - numbers[0] + 1 == len(numbers)
             self._enum_at[enum] = len(self._enums)
-            self._enums += [len(numbers), numbers[0], int(is_dense), len(self._pool), enum.default, *numbers]
-            self._pool += [symbol.encode() for symbol in enum.symbols]
+            self._enums += [len(numbers), numbers[0], int(is_dense), len(self.pool), enum.default, *numbers]
+            self.pool += [symbol.encode() for symbol in enum.symbols]
         return self._enum_at[enum]
 
     def _message(self, node: MessageNode, column: pa.DataType, path: str, level: int) -> Layout:
@@ -299,24 +279,10 @@ class _Compiler(ColumnCompiler):
         return Layout(type=column.key_type, path=key.path, step=first, union=-1, valid=-1), value
 
     def finish(self, layouts: Sequence[Layout | None]) -> Program:
-        lengths = np.array([0, *map(len, self._pool)], np.int64)
         return Program(
-            rows=np.array(self.rows, np.int64),
-            paths=tuple(self.paths),
-            whys=self.whys,
-            level=np.array(self.level, np.int64),
-            width=np.array(self.width, np.int64),
-            has_valid=np.array(self.has_valid, np.bool_),
-            has_data=np.array(self.has_data, np.bool_),
-            level_count=self.level_count,
-            nesting=self.deepest,
-            has_maps=self.has_maps,
+            **self.program_fields(layouts),
             fields=np.array(self._fields or [0], np.int64),
             enums=np.array(self._enums or [0], np.int64),
-            symbols=self._symbols,
-            pool=np.frombuffer(b"".join(self._pool) + bytes(SLACK), np.uint8),
-            pool_start=np.cumsum(lengths).astype(np.int32),
-            layouts=tuple(layouts),
         )
 
 
