@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
+from types import FrameType
 
 import structlog
 from pyiceberg.catalog import Catalog
@@ -36,6 +38,10 @@ FINISH_TIMEOUT_SECONDS = 15.0
 """How long a cycle under way may go on when the daemon is to end; then its Spark job is cut off. Nothing is lost:
 what was not committed is done again."""
 
+LOOK_FOR_SIGNALS_SECONDS = 0.5
+"""The kernel may hand a signal of the process to any of its threads; Python's handler runs in the main one, which then
+sleeps on."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -52,6 +58,7 @@ class Daemon:
         self._clock = clock
         self._in_process = in_process
         self._ended = threading.Event()
+        self._signalled = False
         self._resources = contextlib.ExitStack()
         self._failure: FloebergError | None = None
 
@@ -79,14 +86,14 @@ class Daemon:
         self._resources.callback(self._end_tiering, assembly, self._begin_tiering(assembly))
         _log.info("floeberg_runs", log_door=log_door.url, table_door=table_door.url, data_dir=str(settings.data_dir))
 
-    def request_stop(self) -> None:
-        """Ask for the end; safe from a signal handler and from any thread."""
-        self._ended.set()
+    def wait(self, *signals: signal.Signals) -> None:
+        """Block until the end was asked for, by one of ``signals`` too; a second one ends the process at once.
 
-    def wait(self) -> None:
-        """Block until the end was asked for. Raises the error when tiering ended by itself."""
-        while not self._ended.wait(timeout=3600.0):
-            # A wait without end would keep the main thread from its signal handlers on some platforms.
+        For the main thread. Raises the error when tiering ended by itself.
+        """
+        for number in signals:
+            signal.signal(number, self._end_by_signal)
+        while not self._signalled and not self._ended.wait(LOOK_FOR_SIGNALS_SECONDS):
             pass
         if self._failure is not None:
             raise self._failure
@@ -95,6 +102,11 @@ class Daemon:
         """End everything in the opposite order of its start: tiering, doors, Spark, the lock."""
         self._ended.set()
         self._resources.close()
+
+    def _end_by_signal(self, number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        # Not the event: the main thread, which this interrupts, may hold its lock.
+        self._signalled = True
 
     def _open_table_door(self, assembly: TieringAssembly, catalog: Catalog) -> HttpServer:
         settings, board = self._settings, assembly.board

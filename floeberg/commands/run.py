@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -34,12 +33,4 @@ def run(
     from floeberg.daemon import Daemon
 
     with Daemon(settings, SystemClock()) as daemon:
-
-        def stop(number: int, _frame: FrameType | None) -> None:
-            # A second signal finds the default handler: it ends the process at once.
-            signal.signal(number, signal.SIG_DFL)
-            daemon.request_stop()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        daemon.wait()
+        daemon.wait(signal.SIGTERM, signal.SIGINT)

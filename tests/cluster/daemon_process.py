@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from engine import fault_points
 from engine.clock import SystemClock
@@ -28,12 +27,7 @@ def main() -> None:
     settings = load_settings(Path(sys.argv[1]))
     fault_points.arm(_pause_when_wanted(settings.data_dir / PAUSE_FILE))
     with Daemon(settings, SystemClock(), in_process=True) as daemon:
-
-        def stop(_number: int, _frame: FrameType | None) -> None:
-            daemon.request_stop()
-
-        signal.signal(signal.SIGTERM, stop)
-        daemon.wait()
+        daemon.wait(signal.SIGTERM)
 
 
 def _pause_when_wanted(wanted: Path) -> Callable[[FaultPoint], None]:

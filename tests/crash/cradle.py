@@ -14,7 +14,7 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Self
 
 import engine.formats.avro
@@ -50,12 +50,7 @@ def live(settings: Path, order: str) -> None:
     if order:
         arm(KillAt(order))
     with Daemon(load_settings(settings), SystemClock(), in_process=True) as daemon:
-
-        def stop(_number: int, _frame: FrameType | None) -> None:
-            daemon.request_stop()
-
-        signal.signal(signal.SIGTERM, stop)
-        daemon.wait()
+        daemon.wait(signal.SIGTERM)
     os._exit(0)
 
 

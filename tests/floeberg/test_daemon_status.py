@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,8 +25,9 @@ PATIENCE_SECONDS = 90.0
 class Running:
     """The daemon's two doors, and the folder it stands on."""
 
-    def __init__(self, world: BrokenWorld, log_door: str, table_door: str) -> None:
+    def __init__(self, world: BrokenWorld, daemon: Daemon, log_door: str, table_door: str) -> None:
         self.world = world
+        self.daemon = daemon
         self.log_door = log_door
         self.table_door = table_door
 
@@ -60,8 +63,10 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
         f'[log_door]\nlisten = "{log_door}"\n[table_door]\nlisten = "{table_door}"\n'
         '[tiering]\ncycle_interval_ms = 50\n[[topics]]\nname = "*"\nvalue = "string"\n'
     )
-    with Daemon(load_settings(file), SystemClock(), in_process=True):
-        yield Running(world, f"http://{log_door}", f"http://{table_door}")
+    handler = signal.getsignal(signal.SIGTERM)
+    with Daemon(load_settings(file), SystemClock(), in_process=True) as daemon:
+        yield Running(world, daemon, f"http://{log_door}", f"http://{table_door}")
+    signal.signal(signal.SIGTERM, handler)
 
 
 def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_comes(running: Running) -> None:
@@ -96,3 +101,16 @@ def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_come
         assert "the warehouse does not have the table" in httpx.get(running.table_door, timeout=60).text
     running.until(lambda: running.status()["healthy"])
     assert running.ends() == {20}
+
+
+@pytest.mark.timeout(30)
+def test_daemon_hears_a_signal_that_the_kernel_gave_to_another_of_its_threads(running: Running) -> None:
+    def take_signal() -> None:
+        time.sleep(1.0)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    other = threading.Thread(target=take_signal)
+    other.start()
+    running.daemon.wait(signal.SIGTERM)
+    other.join()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "a second one ends the process at once"
