@@ -14,7 +14,7 @@ import httpx
 
 from bench.order_topic import write_schema_folder
 from engine.errors import Unavailable
-from floeberg.child_process import end_process
+from floeberg.child_process import end_process, start_process
 from floeberg.free_ports import free_ports
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.plugin_jar import broker_properties, packed_jar
@@ -130,14 +130,8 @@ class NativeStage:
                 schemas=write_schema_folder(self._directory / "schemas"),
             )
         )
-        with self._log_path.open("ab") as log:
-            self._daemon = subprocess.Popen(
-                [sys.executable, "-m", "floeberg", "--config", str(settings), "run"],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        command = [sys.executable, "-m", "floeberg", "--config", str(settings), "run"]
+        self._daemon = start_process(command, log=self._log_path)
         deadline = time.monotonic() + _READY_TIMEOUT_SECONDS
         while time.monotonic() < deadline and self._daemon.poll() is None:
             with contextlib.suppress(httpx.HTTPError):

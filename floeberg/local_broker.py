@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from engine.errors import Invalid, Unavailable
-from floeberg.child_process import end_process
+from floeberg.child_process import end_process, start_process
 from floeberg.free_ports import free_ports
 from floeberg.jdk import java_command
 from floeberg.maven_jars import KAFKA_BROKER, class_path, resolve_jars
@@ -139,15 +139,8 @@ class LocalBroker:
         classes = class_path((*self._class_path_entries, *resolve_jars(KAFKA_BROKER)))
         if not all((log_dir / "meta.properties").exists() for log_dir in self.log_dirs):
             self._format(classes, settings)
-        with self.server_log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [java_command(), *self._jvm_options(), "-cp", classes, "kafka.Kafka", str(settings)],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                # Ctrl-C in a terminal goes to the whole foreground group; the broker ends when its owner says so.
-                start_new_session=True,
-            )
+        command = [java_command(), *self._jvm_options(), "-cp", classes, "kafka.Kafka", str(settings)]
+        self._process = start_process(command, log=self.server_log)
         try:
             self._await_answer(self._membership.node_id)
         except BaseException:

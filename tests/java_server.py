@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 import httpx
 
-from floeberg.child_process import end_process
+from floeberg.child_process import end_process, start_process
 from floeberg.free_ports import free_ports
 
 STOP_TIMEOUT_SECONDS = 30.0
@@ -62,17 +62,9 @@ class JavaServer(ABC):
         """Start and wait until the server answers."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._ports = self._ports or free_ports(self.port_count)
-        command = self.command()
-        with (self.directory / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                cwd=self.directory,
-                env=self.environment(),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        self._process = start_process(
+            self.command(), log=self.directory / "server.log", cwd=self.directory, env=self.environment()
+        )
         try:
             self._await_answer()
         except BaseException:

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 from engine.errors import Unavailable
-from floeberg.child_process import end_process
+from floeberg.child_process import end_process, start_process
 from floeberg.demo.orders import PARTITIONS, TOPIC
 from floeberg.free_ports import free_ports
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
@@ -110,14 +110,7 @@ class Playground:
 
     def start_daemon(self) -> None:
         """``floeberg run`` as a process of its own; returns at once."""
-        with self.daemon_log.open("ab") as log:
-            self._daemon = subprocess.Popen(
-                self.command("run"),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        self._daemon = start_process(self.command("run"), log=self.daemon_log)
 
     def await_daemon(self) -> None:
         """Wait until the daemon is ready. Raises ``Unavailable`` with the end of its log when it is not in time."""
@@ -180,13 +173,8 @@ class Playground:
     def release(self, trickle_from: int) -> Sequence[int]:
         """Leave everything running, with a trickle of orders of its own. Returns the process ids."""
         assert self._daemon is not None, "only a whole demo is kept"
-        trickle = subprocess.Popen(
-            [sys.executable, "-m", "floeberg.demo.trickle", self.broker.bootstrap, str(trickle_from)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        command = [sys.executable, "-m", "floeberg.demo.trickle", self.broker.bootstrap, str(trickle_from)]
+        trickle = start_process(command, log=self.directory / "trickle.log")
         daemon, self._daemon = self._daemon, None
         return trickle.pid, daemon.pid, self.broker.release()
 

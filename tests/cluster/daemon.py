@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import psutil
 
+from floeberg.child_process import end_process, start_process
 from tests.cluster.daemon_process import PAUSE_FILE
 from tests.native.stage import eventually
 
@@ -98,10 +99,7 @@ class DaemonProcess:
             )
         )
         command = [sys.executable, "-m", "tests.cluster.daemon_process", str(settings)]
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
-            )
+        self._process = start_process(command, log=self.log_path)
 
     def await_ready(self) -> None:
         eventually(self._is_ready, lambda: f"the daemon is not ready: {self.log_path.read_text()[-2000:]}")
@@ -111,11 +109,7 @@ class DaemonProcess:
         if self.is_alive:
             assert self._process is not None
             self._process.send_signal(signal.SIGCONT)
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(_STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            end_process(self._process, timeout_seconds=_STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """As a crash does: SIGKILL."""
