@@ -9,6 +9,8 @@ KEEP ?=
 PARALLEL ?= 2
 # Tests with servers wait for them half of the time.
 PARALLEL_SERVERS ?= 3
+# Compiled once, beside the fast tests: each worker would compile them all, and numba's cache has no lock.
+CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked
 SEEDS ?= 1000
 FROM ?= 0
 SECONDS ?= 60
@@ -20,8 +22,9 @@ demo: $(INSTALLED) $(JAR)
 	$(BIN)/floeberg demo $(if $(KEEP),--keep)
 
 test: $(INSTALLED) $(JAR)
-	$(BIN)/pytest -n $(PARALLEL) -m 'not broker and not spark and not catalog'
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked $(BIN)/pytest -n $(PARALLEL) -m kernels
+	$(CHECKED) $(BIN)/python -m floeberg.kernels & compiling=$$!; trap "kill $$compiling 2>/dev/null || true" EXIT; \
+	$(BIN)/pytest -n $(PARALLEL) -m 'not broker and not spark and not catalog' && wait $$compiling
+	$(CHECKED) $(BIN)/pytest -n $(PARALLEL) -m kernels
 	$(BIN)/pytest -n $(PARALLEL_SERVERS) --dist loadgroup -m 'broker or spark or catalog'
 
 simulate: $(INSTALLED)
