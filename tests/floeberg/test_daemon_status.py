@@ -103,7 +103,6 @@ def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_come
     assert running.ends() == {20}
 
 
-@pytest.mark.timeout(30)
 def test_daemon_hears_a_signal_that_the_kernel_gave_to_another_of_its_threads(running: Running) -> None:
     def take_signal() -> None:
         time.sleep(1.0)
