@@ -3,13 +3,14 @@
 The decisions are the program's own (``engine.table.ledger``); what surrounds them is reduced to what can interleave:
 loading, planning, staging, a request on its way, an answer that arrives or not, leaders that change and daemons that
 do not notice, daemons that end. ``Rules`` switches off one rule at a time: the model must then find what goes wrong.
-docs/commit_protocol.md, "Every interleaving", reads along with this file.
+A state is numbers in tuples alone, as quick to hash as can be. docs/commit_protocol.md, "Every interleaving", reads
+along with this file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.digest import EMPTY_DIGEST
@@ -41,13 +42,44 @@ class Rules:
     """The broker is told "copied" only for what a loaded ledger covers."""
 
 
+class Range(NamedTuple):
+    """Offsets ``start <= offset < end``."""
+
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return str(self.offsets)
+
+    @property
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(start=self.start, end=self.end)
+
+
+class Line(NamedTuple):
+    """The partition's line of the ledger; it starts at 0, and the records' bytes are not modelled."""
+
+    end: int
+    epoch: int
+    log_start: int
+
+    @classmethod
+    def of(cls, entry: LedgerEntry) -> Line:
+        assert entry.start == 0, "the first range of a partition begins at 0"
+        return cls(entry.end, entry.epoch, entry.log_start)
+
+    @property
+    def entry(self) -> LedgerEntry:
+        return LedgerEntry(start=0, end=self.end, epoch=self.epoch, digest=EMPTY_DIGEST, log_start=self.log_start)
+
+
 class Request(NamedTuple):
     """A commit on its way to the catalog; ``added`` is None for a new log start."""
 
     sender: int
     asserted: int
-    entry: LedgerEntry
-    added: OffsetRange | None
+    line: Line
+    added: Range | None
     epoch: int
 
 
@@ -56,8 +88,8 @@ class Daemon(NamedTuple):
 
     epoch: int | None = None
     """The epoch it believes to lead in."""
-    loaded: tuple[int, LedgerEntry | None] | None = None
-    planned: OffsetRange | None = None
+    loaded: tuple[int, Line | None] | None = None
+    planned: Range | None = None
     is_waiting: bool = False
 
 
@@ -65,8 +97,8 @@ class State(NamedTuple):
     """``files`` are the ranges that the current snapshot names; ``dropped`` is what the broker let go of."""
 
     snapshot: int
-    entry: LedgerEntry | None
-    files: tuple[OffsetRange, ...]
+    line: Line | None
+    files: tuple[Range, ...]
     requests: frozenset[Request]
     daemons: tuple[Daemon, Daemon]
     leader: int
@@ -82,7 +114,7 @@ class Step(NamedTuple):
 
 START = State(
     snapshot=0,
-    entry=None,
+    line=None,
     files=(),
     requests=frozenset(),
     daemons=(Daemon(), Daemon()),
@@ -117,7 +149,7 @@ class CommitModel:
             if added.start > at:
                 return f"offsets {at} to {added.start} are missing between files"
             at = added.end
-        covered = 0 if state.entry is None else state.entry.end
+        covered = 0 if state.line is None else state.line.end
         if covered != at:
             return f"the ledger ends at {covered}, the files at {at}"
         if state.dropped > at:
@@ -126,7 +158,9 @@ class CommitModel:
 
     def broken_step(self, before: State, after: State) -> str | None:
         """What may never go back."""
-        old, new = before.entry, after.entry
+        old, new = before.line, after.line
+        if old is new:
+            return None
         if old is None or new is None:
             return None if old is None else "the ledger's line vanished"
         for name in ("end", "epoch", "log_start"):
@@ -143,86 +177,87 @@ class CommitModel:
             return
         if state.leader == who and daemon.epoch != state.epoch:
             yield Step(f"{who} learns that it leads", _with(state, who, daemon._replace(epoch=state.epoch)))
-        if daemon.loaded != (state.snapshot, state.entry):
-            loaded = daemon._replace(loaded=(state.snapshot, state.entry))
+        if daemon.loaded != (state.snapshot, state.line):
+            loaded = Daemon(daemon.epoch, (state.snapshot, state.line), daemon.planned)
             yield Step(f"{who} loads the table", _with(state, who, loaded))
         if daemon.loaded is None or daemon.epoch is None:
             return
-        snapshot, entry = daemon.loaded
+        snapshot, line = daemon.loaded
         if daemon.planned is not None:
-            yield from self._decide(state, who, daemon.planned, daemon.epoch, snapshot, entry)
+            yield from self._decide(state, who, daemon.planned, daemon.epoch, snapshot, line)
         else:
-            planned = _next_range(entry, who)
+            planned = _next_range(line, who)
             if planned is not None:
                 yield Step(f"{who} plans and writes {planned}", _with(state, who, daemon._replace(planned=planned)))
-            if entry is not None and entry.end >= 1 and not entry.log_start:
+            if line is not None and line.end >= 1 and not line.log_start:
                 # The broker's log start moved to 1: recorded once the table reaches that far.
-                request = Request(who, snapshot, replace(entry, log_start=1), None, daemon.epoch)
+                request = Request(who, snapshot, line._replace(log_start=1), None, daemon.epoch)
                 yield from _sends(f"{who} sends a new log start", state, request)
-        yield from self._copied(state, who, entry)
+        yield from self._copied(state, who, line)
 
     def _decide(
-        self, state: State, who: int, planned: OffsetRange, epoch: int, snapshot: int, entry: LedgerEntry | None
+        self, state: State, who: int, planned: Range, epoch: int, snapshot: int, line: Line | None
     ) -> Iterator[Step]:
         daemon = state.daemons[who]
-        asked_as = epoch if self._rules.checks_epoch or entry is None else max(epoch, entry.epoch)
-        decision = decide(entry, added=planned, leader_epoch=asked_as)
+        asked_as = epoch if self._rules.checks_epoch or line is None else max(epoch, line.epoch)
+        entry = None if line is None else line.entry
+        decision = decide(entry, added=planned.offsets, leader_epoch=asked_as)
         if decision is not Decision.ACCEPT:
             settled = daemon._replace(planned=None, epoch=None if decision is Decision.FENCED else epoch, loaded=None)
             yield Step(f"{who} is told: {decision.value}", _with(state, who, settled))
             return
-        entry_after = extend(entry, added=planned, leader_epoch=epoch, digest=EMPTY_DIGEST)
+        after = Line.of(extend(entry, added=planned.offsets, leader_epoch=epoch, digest=EMPTY_DIGEST))
         if not self._rules.checks_epoch:
-            entry_after = replace(entry_after, epoch=epoch)
-        request = Request(who, snapshot, entry_after, planned, epoch)
+            after = after._replace(epoch=epoch)
+        request = Request(who, snapshot, after, planned, epoch)
         yield from _sends(f"{who} sends the commit of {planned}", state, request)
 
-    def _copied(self, state: State, who: int, entry: LedgerEntry | None) -> Iterator[Step]:
+    def _copied(self, state: State, who: int, line: Line | None) -> Iterator[Step]:
         """The broker beside the daemon asks about its next segment, and drops it when it is told "copied"."""
         daemon = state.daemons[who]
         end = next((end for end in SEGMENT_ENDS[who] if end > state.dropped), None)
         if end is None or state.leader != who:
             return
-        is_covered = entry is not None and entry.end >= end
+        is_covered = line is not None and line.end >= end
         is_written = daemon.planned is not None and daemon.planned.end >= end
         if is_covered or (is_written and not self._rules.copied_needs_ledger):
             yield Step(f"{who} answers copied up to {end}", state._replace(dropped=end))
 
     def _arrives(self, state: State, request: Request) -> Iterator[Step]:
         """A request reaches the catalog now, or never; its answer reaches the sender, or not."""
-        without = state._replace(requests=state.requests - {request})
+        snapshot, line, files, requests, daemons, leader, epoch, dropped, crashes_left = state
+        rest = daemons, leader, epoch, dropped, crashes_left
+        requests -= {request}
+        without = State(snapshot, line, files, requests, *rest)
         yield Step(f"a request of {request.sender} is lost", without)
         is_horizon = request.added is None
         asserts = self._rules.asserts_snapshot and (self._rules.horizon_makes_snapshot or not is_horizon)
         landed = not asserts or request.asserted == state.snapshot
         if landed:
             makes_snapshot = self._rules.horizon_makes_snapshot or not is_horizon
-            after = without._replace(
-                snapshot=state.snapshot + makes_snapshot,
-                entry=request.entry,
-                files=state.files if request.added is None else (*state.files, request.added),
-            )
+            files = files if request.added is None else (*files, request.added)
+            after = State(snapshot + makes_snapshot, request.line, files, requests, *rest)
         else:
             after = without
         name = f"a request of {request.sender} {'lands' if landed else 'meets a conflict'}"
         yield Step(f"{name}, its answer is lost", after)
-        daemon = state.daemons[request.sender]
+        daemon = daemons[request.sender]
         if daemon.is_waiting:
-            told = Daemon(epoch=daemon.epoch, loaded=(after.snapshot, after.entry))
+            told = Daemon(epoch=daemon.epoch, loaded=(after.snapshot, after.line))
             if not landed:
                 told = self._after_no_answer(daemon)
             yield Step(name, _with(after, request.sender, told))
 
     def _after_no_answer(self, daemon: Daemon) -> Daemon:
         """A conflict and no answer are the same: load again, decide again. The rule off: send the same once more."""
-        return daemon._replace(is_waiting=False, loaded=None if self._rules.decides_again else daemon.loaded)
+        return Daemon(daemon.epoch, None if self._rules.decides_again else daemon.loaded, daemon.planned)
 
 
-def _next_range(entry: LedgerEntry | None, who: int) -> OffsetRange | None:
+def _next_range(line: Line | None, who: int) -> Range | None:
     """From the ledger's end to the end of the segment it lies in: in the middle of a segment if it must."""
-    start = 0 if entry is None else entry.end
+    start = 0 if line is None else line.end
     end = next((end for end in SEGMENT_ENDS[who] if end > start), None)
-    return None if end is None else OffsetRange(start=start, end=end)
+    return None if end is None else Range(start, end)
 
 
 def _sends(name: str, state: State, request: Request) -> Iterator[Step]:
@@ -234,4 +269,5 @@ def _sends(name: str, state: State, request: Request) -> Iterator[Step]:
 
 def _with(state: State, who: int, daemon: Daemon) -> State:
     daemons = (daemon, state.daemons[1]) if who == 0 else (state.daemons[0], daemon)
-    return state._replace(daemons=daemons)
+    snapshot, line, files, requests, _, leader, epoch, dropped, crashes_left = state
+    return State(snapshot, line, files, requests, daemons, leader, epoch, dropped, crashes_left)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 from tests.protocol.commit_model import LOG_END, START, CommitModel, Rules, State
@@ -14,58 +15,57 @@ MOST_STATES = 1_000_000
 
 @dataclass
 class Explored:
-    """``trace`` leads to what is ``broken``, the shortest way; ``before`` has each state's predecessors."""
+    """``states`` in the order they were found in; ``steps_from[i]`` and ``steps_to[i]`` are the numbers of the states
+    that the i-th step lies between; ``trace`` leads to what is ``broken``, the shortest way."""
 
+    states: list[State]
+    steps_from: array[int] = field(default_factory=lambda: array("i"))
+    steps_to: array[int] = field(default_factory=lambda: array("i"))
     broken: str | None = None
     trace: list[str] = field(default_factory=list)
-    before: dict[State, list[State]] = field(default_factory=dict)
 
 
 def explore(model: CommitModel) -> Explored:
     """Breadth first over every state that can be reached, until a promise is broken."""
-    came_from: dict[State, tuple[State, str] | None] = {START: None}
-    before: dict[State, list[State]] = {START: []}
-    waiting = deque([START])
-    while waiting:
-        state = waiting.popleft()
+    found = Explored(states=[START])
+    number_of = {START: 0}
+    came_from: list[tuple[int, str]] = [(-1, "")]
+    for number, state in enumerate(found.states):
         for name, following in model.steps(state):
-            is_new = following not in came_from
+            to = number_of.setdefault(following, len(found.states))
+            is_new = to == len(found.states)
             if is_new:
-                came_from[following] = (state, name)
-                before[following] = []
-                waiting.append(following)
-                assert len(came_from) <= MOST_STATES, "the model grew beyond what a test can visit"
-            before[following].append(state)
+                found.states.append(following)
+                came_from.append((number, name))
+                assert to < MOST_STATES, "the model grew beyond what a test can visit"
+            found.steps_from.append(number)
+            found.steps_to.append(to)
             broken = model.broken_step(state, following) or (model.broken(following) if is_new else None)
             if broken is not None:
-                return Explored(broken=broken, trace=[*trace_to(state, came_from), name])
-    return Explored(before=before)
+                found.broken, found.trace = broken, [*trace_to(number, came_from), name]
+                return found
+    return found
 
 
-def trace_to(state: State, came_from: dict[State, tuple[State, str] | None]) -> list[str]:
+def trace_to(number: int, came_from: list[tuple[int, str]]) -> list[str]:
     names: list[str] = []
-    step = came_from[state]
-    while step is not None:
-        names.append(step[1])
-        step = came_from[step[0]]
+    while number:
+        number, name = came_from[number]
+        names.append(name)
     return names[::-1]
 
 
 def test_every_interleaving_keeps_the_promises_and_can_still_reach_the_end() -> None:
     found = explore(CommitModel())
     assert found.broken is None, "\n".join([*found.trace, found.broken or ""])
-    states = found.before
-    print(f"{len(states)} states, {sum(map(len, states.values()))} steps")
-    assert len(states) > 10_000
-    is_done = [state for state in states if state.entry is not None and state.entry.end == LOG_END]
-    can_end = set(is_done)
-    waiting = deque(is_done)
-    while waiting:
-        for earlier in states[waiting.popleft()]:
-            if earlier not in can_end:
-                can_end.add(earlier)
-                waiting.append(earlier)
-    assert can_end == set(states), "in some state nothing can be tiered any more"
+    print(f"{len(found.states)} states, {len(found.steps_to)} steps")
+    assert len(found.states) > 10_000
+    can_end = np.array([state.line is not None and state.line.end == LOG_END for state in found.states])
+    steps_from, steps_to = np.array(found.steps_from), np.array(found.steps_to)
+    count = 0
+    while count < (count := int(can_end.sum())):
+        can_end[steps_from[can_end[steps_to]]] = True
+    assert can_end.all(), "in some state nothing can be tiered any more"
 
 
 @pytest.mark.parametrize(
