@@ -238,7 +238,8 @@ def _against_producers(
                 yield finding(Kind.INVENTED, offset, f"no producer wrote {record}")
         elif record != expected:
             yield finding(Kind.ALTERED, offset, f"{record} instead of {expected}")
-    for offset in sorted(offset for offset in written if offset in sight.within and offset not in seen):
+    # Producers may go on meanwhile: a list of a dict is one operation, a walk over it is not.
+    for offset in sorted(offset for offset in list(written) if offset in sight.within and offset not in seen):
         yield finding(Kind.LOST, offset, f"{written[offset]}")
 
 

@@ -53,6 +53,18 @@ def test_door_that_shows_what_producers_were_told_has_no_finding() -> None:
     assert kinds(told_of(0, 1, 5), shown(0, 1, 5)) == []
 
 
+def test_producers_may_go_on_while_their_earlier_records_are_looked_for() -> None:
+    told = told_of(0, 1, 5)
+
+    class WhileTheyWrite(OffsetRange):
+        def __contains__(self, offset: int) -> bool:
+            later = 10 + told.record_count
+            told.acknowledged(PLACE, later, record(later))
+            return super().__contains__(offset)
+
+    assert kinds(told, shown(0, 5, within=WhileTheyWrite(start=0, end=10))) == [(Kind.LOST, 1)]
+
+
 PLANTED: dict[str, tuple[Sight, list[tuple[Kind, int]]]] = {
     "a record is missing": (shown(0, 2), [(Kind.LOST, 1)]),
     "a record is shown twice": (shown(0, 1, 1, 2), [(Kind.DOUBLED, 1)]),
