@@ -93,7 +93,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         name="the spool lets go before the commit",
         patch=mutated_parts.unlinked_before_it_is_committed,
-        focus=Focus(steps=("kill", "pause", "retention", "catalog-lies"), topics=("watch",)),
+        focus=Focus(steps=("catalog-away", "retention", "kill", "restart"), topics=("watch",)),
     ),
     Mutation(name="aborted transactions are kept", patch=mutated_parts.aborted_transactions_kept, focus=TRANSACTIONS),
     Mutation(
