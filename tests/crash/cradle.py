@@ -7,6 +7,7 @@ when the daemon has ended, however it did, ``died <wait status>``.
 
 from __future__ import annotations
 
+import importlib
 import os
 import select
 import signal
@@ -17,20 +18,34 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import engine.formats.avro
-import engine.formats.raw
-import engine.formats.text  # noqa: F401 - all three are loaded for the lives to come
 from engine.clock import SystemClock
 from engine.fault_points import KillAt, arm
 from floeberg.daemon import Daemon
 from floeberg.log_output import configure_logging
 from floeberg.settings_file import load_settings
 
+_LOADED_ON_THE_WAY = (
+    "engine.formats.avro",
+    "engine.formats.raw",
+    "engine.formats.text",
+    "engine.table.durable_file_io",
+    "anyio._backends._asyncio",
+    "numpy.ma",
+    "sqlalchemy.dialects.sqlite",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+)
+"""What a daemon imports when it first needs it: here once, for all the lives to come."""
+
 ROOT = Path(__file__).resolve().parents[2]
 _END_S = 60.0
 
 
 def main(settings: Path) -> None:
+    for module in _LOADED_ON_THE_WAY:
+        importlib.import_module(module)
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:

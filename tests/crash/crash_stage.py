@@ -30,6 +30,7 @@ from tiering.spool import SPOOL_SUFFIX
 MIB = 1 << 20
 VALUE_BYTES = 16 << 10
 _PAUSE_S = 2.0
+_BETWEEN_READINGS_S = 0.3
 _MOST_BURSTS = 30
 NATIVE = {"remote.storage.enable": "true", "local.retention.ms": "500", "segment.bytes": str(MIB)}
 WATCHED = {"segment.bytes": str(MIB)}
@@ -70,9 +71,11 @@ class CrashStage:
         self.retired: list[tuple[str, ProducersLog]] = []
         self.findings: list[Finding] = []
         self.audited_records = 0
+        self.readings = 0
         self._ends: dict[str, int] = {}
         self._numbers = iter(range(10**9))
         self._stop = threading.Event()
+        self._reading_failed: Exception | None = None
         self._door_port, self._table_port = free_ports(2)
         self.table_door = f"http://127.0.0.1:{self._table_port}"
         (folder / "schemas").mkdir(parents=True)
@@ -163,6 +166,7 @@ class CrashStage:
             for topic in topics:
                 self.burst(topic, schema_id=schema_id)
             death = self.cradle.death_within(_PAUSE_S)
+            self._raise_if_reading_failed()
             if death is not None:
                 assert death == signal.SIGKILL, f"{point}: {death}, {self.cradle.log.read_text()[-3000:]}"
                 return
@@ -185,14 +189,22 @@ class CrashStage:
         self.burst(topic)
 
         def read() -> None:
-            while not self._stop.is_set():
-                whole = OffsetRange(start=0, end=self._ends[topic])
-                sight = consumer_sight(self.broker.bootstrap, (topic, 0), within=whole)
-                self.findings += audit(self.told[topic], [sight])
-                self.audited_records += len(sight.records)
+            try:
+                while not self._stop.wait(_BETWEEN_READINGS_S):
+                    whole = OffsetRange(start=0, end=self._ends[topic])
+                    sight = consumer_sight(self.broker.bootstrap, (topic, 0), within=whole)
+                    self.findings += audit(self.told[topic], [sight])
+                    self.audited_records += len(sight.records)
+                    self.readings += 1
+            except Exception as error:  # outermost guard of the thread: the test is told
+                self._reading_failed = error
 
         self._threads.append(threading.Thread(target=read, name=f"reads {topic}", daemon=True))
         self._threads[-1].start()
+
+    def _raise_if_reading_failed(self) -> None:
+        if self._reading_failed is not None:
+            raise self._reading_failed
 
     def table(self, topic: str) -> TopicTable | None:
         return next(
@@ -220,6 +232,7 @@ class CrashStage:
 
     def audit(self) -> list[Finding]:
         """Everything that is wrong, through every door; and what the reading consumer met."""
+        self._raise_if_reading_failed()
         by_id = {table.topic_id: table for table in self.tables()}
         for topic, told in self.told.items():
             table = self.table(topic)

@@ -101,4 +101,4 @@ def test_daemon_killed_at_every_point_on_its_way_and_at_random_loses_nothing(sta
             end = table.ledger[0].end
             counted = sql.query(f"select count(*), count(distinct kafka_offset), max(kafka_offset) + 1 from {topic}")[1]
             assert counted == [(end, end, end)]
-    print(f"{kills} kills survived, {stage.audited_records} records audited")
+    print(f"{kills} kills survived, {stage.audited_records} records audited in {stage.readings} readings")
