@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
 from tests.rest_catalog import RestCatalogServer
+
+# A test's JVMs live for seconds: their second compiler and parallel collector would take as much CPU as all that they
+# do for the test. A command line's own options win over these.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
 
 _topic_numbers = itertools.count()
 
@@ -30,6 +35,17 @@ def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatal
     """One REST catalog over a folder for all tests of a worker, each with a namespace of its own; never restart it."""
     with RestCatalogServer(tmp_path_factory.mktemp("rest-catalog")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def sql_jvm() -> None:
+    """For tests with ``floeberg.spark_session``: one JVM for all of a worker's, with the class path that it asks for.
+
+    The first session starts the JVM and the others find it. Whoever needs it is in the group ``spark``.
+    """
+    from tests.spark_jvm import end_jvm
+
+    end_jvm()
 
 
 @pytest.fixture

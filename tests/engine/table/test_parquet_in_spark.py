@@ -1,22 +1,26 @@
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from engine.table.catalog import embedded_catalog_properties, open_catalog
 from engine.table.parquet_file import ParquetFile
-from engine.table.parquet_settings import DELTA_BYTE_ARRAY, DICTIONARY, ParquetSettings
+from engine.table.parquet_settings import DELTA_BYTE_ARRAY, DICTIONARY, PAGE_ROWS, ParquetSettings
+from floeberg.spark_session import SparkSession
+from serving.tables.catalog_view import CatalogView
+from serving.tables.door import table_door_routes
+from tests.served_routes import served
+from tests.spark_value import plain
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("sql_jvm")]
 
-READER = Path(__file__).with_name("spark_parquet_reader.py")
+GROUP_ROWS = PAGE_ROWS + 1000
+"""A row group has a whole page of each column, and one that is not."""
 SCHEMA = pa.schema(
     [
         pa.field("n", pa.int64(), False),
@@ -50,25 +54,26 @@ def row(n: int) -> dict[str, Any]:
 
 
 def test_spark_reads_the_same_rows_and_filters_by_our_statistics(tmp_path: Path) -> None:
-    rows = [row(n) for n in range(20_000)]
+    rows = [row(n) for n in range(2 * GROUP_ROWS)]
     out: list[bytes] = []
     file = ParquetFile(out.append, SCHEMA, ParquetSettings(encodings=ENCODINGS))
-    for start in range(0, len(rows), 10_000):
-        file.append(pa.RecordBatch.from_pylist(rows[start : start + 10_000], schema=SCHEMA))
+    for start in range(0, len(rows), GROUP_ROWS):
+        file.append(pa.RecordBatch.from_pylist(rows[start : start + GROUP_ROWS], schema=SCHEMA))
         file.end_row_group()
     file.finish({})
     path = tmp_path / "x.parquet"
     path.write_bytes(b"".join(out))
-    run = subprocess.run(
-        [sys.executable, str(READER), str(path)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    found = json.loads(run.stdout.splitlines()[-1])
-    assert found["rows"] == json.loads(json.dumps(rows, default=str))
-    assert found["late"] == sum(row["n"] >= 250 and row["s"] == "key 4" for row in rows)
-    assert found["negative"] == sum(row["d"] < -100 for row in rows)
+    no_tables = table_door_routes(CatalogView(open_catalog(embedded_catalog_properties(tmp_path))))
+    with served(no_tables) as door, SparkSession(door) as spark:
+        names, read = spark.query(f"SELECT * FROM parquet.`{path}`")
+        counts = spark.query(
+            f"SELECT 'late', count(*) FROM parquet.`{path}` WHERE n >= 250 AND s = 'key 4'"
+            f" UNION ALL SELECT 'negative', count(*) FROM parquet.`{path}` WHERE d < -100"
+        )[1]
+    assert names == SCHEMA.names
+    found = [plain(dict(zip(names, values, strict=True))) for values in read]
+    assert sorted(found, key=itemgetter("n")) == rows
+    assert dict(counts) == {
+        "late": sum(row["n"] >= 250 and row["s"] == "key 4" for row in rows),
+        "negative": sum(row["d"] < -100 for row in rows),
+    }

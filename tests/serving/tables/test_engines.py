@@ -62,6 +62,7 @@ def test_polars_reads_through_pyiceberg(door: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
+@pytest.mark.usefixtures("sql_jvm")
 def test_spark_counts_the_rows_and_walks_the_catalog(door: str) -> None:
     with SparkSession(door, namespace="shop") as spark:
         assert spark.query(COUNT_AND_SUM)[1] == EXPECTED
