@@ -1,11 +1,11 @@
-"""Kills a daemon at every point that an act reaches, and audits what its successor leaves.
+"""Kills a daemon at every point that a small history reaches, and audits what its successor leaves.
 
-    python -m tests.crash.killed_daemons FOLDER ACT [every]
+    python -m tests.crash.killed_daemons FOLDER [every]
 
-Of the times that a point is reached, the last in the second act and one in the middle in the others, or ``every``
-one. A daemon is a process of its own, forked from one that has paid for the imports and started no thread. One line of
-JSON a kill: ``point``, ``nth``, ``killed`` and what ``audited`` returns; the first line is of a daemon that nobody
-kills, with all that it ``reached``.
+Once at each point, in the last act that reaches it and there in the middle of the times that it does; or ``every`` time
+in every act. A daemon is a process of its own, forked from one that has paid for the imports and started no thread.
+One line of JSON a daemon: first, for each ``act``, one that nobody kills, with all that it ``reached``; then for each
+kill ``act``, ``point``, ``nth`` and whether it was ``killed``; and for all of them what ``audited`` returns at the end.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,33 +28,58 @@ from typing import Any
 import structlog
 
 from engine.fault_points import FaultPoint, KillAt, arm
-from tests.crash.small_history import BrokersPart, audited, do_the_daemons_work, let_kafka_delete
+from tests.crash.small_history import ACTS, BrokersPart, audited, do_the_daemons_work, let_kafka_delete
 
 
-def main(folder: Path, act: int, *, every: bool) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """The world right before the daemon comes for the ``act``-th time, kept in ``template``."""
+
+    act: int
+    part: BrokersPart
+    template: Path
+    reached: dict[str, int]
+
+
+def main(folder: Path, *, every: bool) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    root, template, answer = folder / "world", folder / "template", folder / "answer.json"
-    part = BrokersPart.begin(root)
-    for earlier in range(1, act):
-        part.act(earlier)
-        assert in_a_process(partial(do_the_daemons_work, root)) == 0
-    part.act(act)
-    shutil.copytree(root, template)
-    assert in_a_process(partial(undisturbed, part, answer)) == 0
-    first = json.loads(answer.read_text())
-    # What a daemon imports on its way, for all that follow.
-    for module in first.pop("modules"):
-        importlib.import_module(module)
-    print(json.dumps(first), flush=True)
-    for point, count in first["reached"].items():
-        for nth in range(1, count + 1) if every else [count if act == 2 else (count + 1) // 2]:
-            shutil.rmtree(root)
-            shutil.copytree(template, root)
-            killed = in_a_process(partial(killed_at, root, f"{point}#{nth}")) != 0
-            let_kafka_delete(root)
-            assert in_a_process(partial(followed, part, answer)) == 0, f"the daemon behind {point}#{nth} failed"
-            found = json.loads(answer.read_text())
-            print(json.dumps({"point": point, "nth": nth, "killed": killed, **found}), flush=True)
+    answer = folder / "answer.json"
+    survived: set[str] = set()
+    for scene in reversed(undisturbed_scenes(folder, answer)):
+        for point, count in scene.reached.items():
+            once = [(count + 1) // 2] if point not in survived else []
+            for nth in range(1, count + 1) if every else once:
+                kill(scene, point, nth, answer)
+            survived.add(point)
+
+
+def undisturbed_scenes(folder: Path, answer: Path) -> list[Scene]:
+    """The whole history with nobody killed."""
+    scenes: list[Scene] = []
+    part = BrokersPart.begin(folder / "world")
+    for act in range(1, ACTS + 1):
+        part.act(act)
+        template = folder / f"before-{act}"
+        shutil.copytree(part.root, template)
+        assert in_a_process(partial(undisturbed, part, answer)) == 0
+        found = json.loads(answer.read_text())
+        # What a daemon imports on its way, for all that follow.
+        for module in found.pop("modules"):
+            importlib.import_module(module)
+        print(json.dumps({"act": act, **found}), flush=True)
+        scenes.append(Scene(act=act, part=deepcopy(part), template=template, reached=found["reached"]))
+    return scenes
+
+
+def kill(scene: Scene, point: str, nth: int, answer: Path) -> None:
+    root = scene.part.root
+    shutil.rmtree(root)
+    shutil.copytree(scene.template, root)
+    killed = in_a_process(partial(killed_at, root, f"{point}#{nth}")) != 0
+    let_kafka_delete(root)
+    assert in_a_process(partial(followed, scene.part, answer)) == 0, f"the daemon behind {point}#{nth} failed"
+    found = json.loads(answer.read_text())
+    print(json.dumps({"act": scene.act, "point": point, "nth": nth, "killed": killed, **found}), flush=True)
 
 
 def in_a_process(work: Callable[[], None]) -> int:
@@ -92,4 +119,4 @@ def followed(part: BrokersPart, answer: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), every=sys.argv[3:] == ["every"])
+    main(Path(sys.argv[1]), every=sys.argv[2:] == ["every"])

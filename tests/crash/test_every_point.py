@@ -8,8 +8,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,44 +19,34 @@ from tests.tiering.tiering_world import TieringWorld
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY = ["every"] if os.environ.get("FLOEBERG_TEST_EVERY_CRASH") else []
-"""Each of the three hundred kills, in place of one a point in each of the last two acts, which reach all of them."""
+"""Each of the three hundred kills, in place of one a point."""
 PATIENCE_S = 3000 if EVERY else 900
 LEFT_WRONG = ("findings", "short", "spooled", "raw")
-FIRST_ACT_TO_LAST = range(1 if EVERY else 2, ACTS + 1)
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
 def test_daemon_killed_at_any_point_leaves_a_successor_everything(tmp_path: Path) -> None:
-    reached: set[str] = set()
-    runs: list[dict[str, Any]] = []
-    with ExitStack() as running:
-        acts = [running.enter_context(killed_daemons(tmp_path / str(act), act)) for act in FIRST_ACT_TO_LAST]
-        outputs = [act.communicate(timeout=PATIENCE_S) for act in acts]
-    for act, (output, errors) in zip(acts, outputs, strict=True):
-        assert act.returncode == 0, errors[-4000:]
-        undisturbed, *killed = map(json.loads, output.splitlines())
-        assert undisturbed["records"] > 0
-        reached |= undisturbed["reached"].keys()
-        assert {run["point"] for run in killed} == undisturbed["reached"].keys()
-        assert {run["records"] for run in killed} == {undisturbed["records"]}
-        runs += killed
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.crash.killed_daemons", str(tmp_path), *EVERY],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    daemons: list[dict[str, Any]] = [json.loads(line) for line in ended.stdout.splitlines()]
+    undisturbed, runs = daemons[:ACTS], daemons[ACTS:]
+    reached = {point for daemon in undisturbed for point in daemon["reached"]}
     assert reached == set(FaultPoint), "a point that no test reaches is no proof of anything"
+    assert {run["point"] for run in runs} == reached
+    if EVERY:
+        assert len(runs) == sum(count for daemon in undisturbed for count in daemon["reached"].values())
     print(f"{len(runs)} kills survived, {sum(run['records'] for run in runs)} records audited")
-    wrong = [run for run in runs if not run["killed"] or any(run[what] for what in LEFT_WRONG)]
-    assert not wrong
-
-
-@contextmanager
-def killed_daemons(folder: Path, act: int) -> Iterator[subprocess.Popen[str]]:
-    """Not left alone when the test ends early."""
-    folder.mkdir()
-    command = [sys.executable, "-m", "tests.crash.killed_daemons", str(folder), str(act), *EVERY]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    expected = {daemon["act"]: daemon["records"] for daemon in undisturbed}
+    assert all(expected.values())
+    assert [run for run in runs if not run["killed"] or run["records"] != expected[run["act"]]] == []
+    assert [daemon for daemon in daemons if any(daemon[what] for what in LEFT_WRONG)] == []
 
 
 def test_points_lie_around_effects_and_not_around_records(tmp_path: Path) -> None:
