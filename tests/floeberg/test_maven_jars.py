@@ -25,11 +25,15 @@ def registry_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLOEBERG_IVY_SETTINGS", str(settings))
 
 
-def test_processes_that_ask_at_once_all_get_the_whole_set(tmp_path: Path) -> None:
+def test_processes_that_ask_at_once_all_get_the_whole_set_and_need_no_registry_any_more(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     with multiprocessing.get_context("spawn").Pool(3) as pool:
-        answers = pool.map(resolve_names, [tmp_path] * 3)
+        answers = pool.map(resolve_names, [tmp_path] * 3, chunksize=1)
     assert answers == [["slf4j-simple-1.7.36.jar"]] * 3
     assert [folder.suffix for folder in (tmp_path / "jars").iterdir()] != [".unfinished"]
+    request.getfixturevalue("registry_is_away")
+    assert resolve_names(tmp_path) == answers[0]
 
 
 @pytest.mark.usefixtures("registry_is_away")
@@ -37,12 +41,6 @@ def test_registry_that_is_away_is_unavailable_and_leaves_no_half_folder(tmp_path
     with pytest.raises(Unavailable, match=r"slf4j-simple:1\.7\.36: .*Connection refused"):
         resolve_jars([SLF4J_SIMPLE], cache=tmp_path)
     assert list((tmp_path / "jars").iterdir()) == []
-
-
-def test_resolved_jars_need_no_registry_any_more(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    fetched = resolve_jars([SLF4J_SIMPLE], cache=tmp_path)
-    request.getfixturevalue("registry_is_away")
-    assert resolve_jars([SLF4J_SIMPLE], cache=tmp_path) == fetched
 
 
 @pytest.mark.parametrize("text", ["", "group:name", "group:name:", "a:b:c:d"])
