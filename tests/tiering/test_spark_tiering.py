@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from engine.table.file_repair import Redecoded, RepairTask
 from engine.table.manifests import TableFile
 from engine.table.table_writer import TableWriter
 from engine.table.verifier import Verifier
-from floeberg.jdk import java_command
 from floeberg.local_broker import LocalBroker
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from tests.tiering.deadly_path import DeadlyPath
@@ -28,21 +26,11 @@ from tiering.loop import TieringLoop
 from tiering.rewrite_task import RewriteFailed, RewriteTask, Rewritten
 from tiering.rewriter import InProcessRewriter, VerifyTask
 from tiering.spark_rewrite import SparkRewriter
-from tiering.spark_session import SparkSettings
 from tiering.topic_rule import TopicRule
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-rewriter")]
 
 SMALL_SEGMENTS = {"segment.bytes": str(1 << 20)}
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkRewriter]:
-    java_command()
-    rewriter = SparkRewriter(SparkSettings(master="local[2]"))
-    rewriter.start()
-    yield rewriter
-    rewriter.close()
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.topic_partition import TopicIdPartition
-from floeberg.jdk import java_command
 from tests.tiering.broken_world import BrokenWorld
 from tests.tiering.deadly_path import DeadlyPath
 from tests.tiering.jvm_killing_path import JvmKillingPath
@@ -18,7 +17,7 @@ from tiering.rewriter import VerifyOutcome, VerifyTask
 from tiering.spark_rewrite import SparkRewriter
 from tiering.spark_session import SparkSettings
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-rewriter")]
 
 
 @pytest.fixture
@@ -67,14 +66,6 @@ def test_spark_that_does_not_start_fails_the_tasks_and_not_the_loop(
     world.problem_is_shown(world.bad, "unavailable", "Spark does not start", "JDK 17")
     assert len(starts) == 2, "once for the first range of a new table and once for all others, not once a task"
     assert world.spooled_files()
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkRewriter]:
-    java_command()
-    rewriter = SparkRewriter(SparkSettings(master="local[2]"))
-    yield rewriter
-    rewriter.close()
 
 
 def test_partition_that_kills_its_worker_for_ever_costs_the_others_nothing_and_itself_a_wait(
