@@ -1,9 +1,11 @@
-"""What every LogDoorBackend must do. A subclass gives ``backend``: a log of ``sample_records()``, all committed."""
+"""What every LogDoorBackend must do. A subclass gives ``backend``, a log of ``sample_records()``, all committed, that
+tests may share: those that keep something in it keep it for ranges of their own."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +24,7 @@ OFFSETS = [offset for offset in range(END) if offset not in GAP and offset != EN
 WHOLE = 1 << 30
 
 
+@cache
 def sample_records() -> Records:
     """Offsets 0 to 4999 but for a gap and the last one; timestamps that fall back now and then; some headers."""
     offset = np.array(OFFSETS, np.int64)
@@ -159,17 +162,17 @@ class BackendSuite:
     def test_copy_of_the_same_range_replaces_its_auxiliary_state(self, backend: LogDoorBackend) -> None:
         newer = AuxiliaryState(leader_epochs=b"0\n1\n4 0\n", producer_snapshot=None)
         backend.keep_auxiliary_state(
-            segment(0, 1000), AuxiliaryState(leader_epochs=b"0\n0\n", producer_snapshot=b"old")
+            segment(0, 2000), AuxiliaryState(leader_epochs=b"0\n0\n", producer_snapshot=b"old")
         )
-        backend.keep_auxiliary_state(segment(0, 1000), newer)
-        assert backend.auxiliary_state(segment(0, 1000)) == newer
+        backend.keep_auxiliary_state(segment(0, 2000), newer)
+        assert backend.auxiliary_state(segment(0, 2000)) == newer
 
     def test_release_above_the_log_start_removes_nothing(self, backend: LogDoorBackend, whole: RemoteSegment) -> None:
         state = AuxiliaryState(leader_epochs=b"0\n1\n3 0\n", producer_snapshot=None)
-        backend.keep_auxiliary_state(segment(0, 1000), state)
-        backend.release(segment(0, 1000))
+        backend.keep_auxiliary_state(segment(0, 3000), state)
+        backend.release(segment(0, 3000))
         backend.release(whole)
-        assert backend.auxiliary_state(segment(0, 1000)) == state
+        assert backend.auxiliary_state(segment(0, 3000)) == state
         assert coverage(backend.records(whole, start=0, max_bytes=1))[0][0] == 0
 
     def test_release_of_something_unknown_does_nothing(self, backend: LogDoorBackend) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -81,33 +82,44 @@ class Stage:
         )
         assert self.writer.commit(table, [append]).results[0].outcome is Outcome.COMMITTED
 
+    def store_all(self) -> None:
+        for start, end in pairwise(CUTS):
+            self.store(start, end)
+
     def data_files(self) -> list[Path]:
         return sorted(Path(urlparse(self.table().location).path).rglob("*.parquet"))
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    writer = open_writer(tmp_path)
+@contextmanager
+def empty_stage(folder: Path) -> Iterator[Stage]:
+    writer = open_writer(folder)
     ensure_table(writer, topic_id=TOPIC_ID)
     tables, broker = OneTable(writer), SeenBroker()
     index = FileIndex()
     reader = LogReader(file_index=index)
     log = TieredLog(tables=tables, reader=reader, verifier=Verifier(), broker=broker, store=AuxiliaryStore())
-    yield Stage(folder=tmp_path, writer=writer, tables=tables, broker=broker, log=log)
+    yield Stage(folder=folder, writer=writer, tables=tables, broker=broker, log=log)
     reader.close()
 
 
 @pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with empty_stage(tmp_path) as stage:
+        yield stage
+
+
+@pytest.fixture
 def stored(stage: Stage) -> Stage:
-    for start, end in pairwise(CUTS):
-        stage.store(start, end)
+    stage.store_all()
     return stage
 
 
 class TestTieredLog(BackendSuite):
-    @pytest.fixture
-    def backend(self, stored: Stage) -> TieredLog:
-        return stored.log
+    @pytest.fixture(scope="class")
+    def backend(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TieredLog]:
+        with empty_stage(tmp_path_factory.mktemp("tiered-log")) as stage:
+            stage.store_all()
+            yield stage.log
 
 
 def test_commit_is_seen_by_the_next_question(stage: Stage) -> None:
