@@ -24,9 +24,10 @@ Encode = Callable[[Record], bytes]
 
 
 def python_values(kind: RecordKind, records: Sequence[Record]) -> dict[tuple[str, str], list[bytes]]:
-    """The values by (kind's name, producer); a producer is a format and who writes it, with a registry of its own."""
+    """The values of all producers by (kind's name, producer)."""
     return {
-        (kind.name, producer): [encode(record) for record in records] for producer, encode in _encoders(kind).items()
+        (kind.name, producer): [encode(record) for record in records]
+        for producer, encode in python_producers(kind).items()
     }
 
 
@@ -36,7 +37,8 @@ def message_class(kind: RecordKind) -> type[Message]:
     return GetMessageClass(file.message_types_by_name[kind.message.rpartition(".")[2]])
 
 
-def _encoders(kind: RecordKind) -> dict[str, Encode]:
+def python_producers(kind: RecordKind) -> dict[str, Encode]:
+    """How each writes one record; a producer is a format and who writes it, with a registry of its own."""
     context = SerializationContext(kind.name, MessageField.VALUE)
     message = message_class(kind)
 

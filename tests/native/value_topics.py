@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bench.python_producers import python_values
+from bench.python_producers import python_producers
 from bench.value_records import KINDS, RecordKind
 from floeberg.settings import TopicSettings
 
@@ -59,4 +59,5 @@ def value_topics(folder: Path) -> tuple[TopicSettings, ...]:
 
 def values_of(topic: str, count: int) -> list[bytes]:
     """``count`` orders as the topic's producer writes them."""
-    return python_values(_ORDERS, _ORDERS.records(count))[_ORDERS.name, PRODUCERS[topic]]
+    write = python_producers(_ORDERS)[PRODUCERS[topic]]
+    return [write(record) for record in _ORDERS.records(count)]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench.python_producers import python_values
+from bench.python_producers import python_producers
 from bench.value_formats import schema_text
 from bench.value_records import KINDS, RecordKind
 from engine.errors import Corrupt, Invalid
@@ -93,7 +93,8 @@ class TestProtobufCodec(ValueCodecConformance):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_what_confluents_serializer_writes_is_exact(kind: RecordKind) -> None:
-    values = python_values(kind, kind.records(200))[(kind.name, "protobuf_confluent")]
+    write = python_producers(kind)["protobuf_confluent"]
+    values = [write(record) for record in kind.records(200)]
     text = schema_text("protobuf", kind)
     schema_id = int.from_bytes(values[0][1:5], "big")
     codec = open_codec(
