@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -26,7 +24,8 @@ from floeberg.topic_tables import TopicTables
 from tests.auditor import Dropped, ProducersLog, assert_clean, audit
 from tests.auditor_sights import consumer_sight, dropped_by_broker, table_sights
 from tests.cluster.daemon import DaemonPlace, DaemonProcess
-from tests.native.stage import BUILD_JAR, eventually
+from tests.current_jar import current_jar
+from tests.native.stage import eventually
 
 TOKEN = "shared-with-the-brokers"
 MIB = 1 << 20
@@ -78,11 +77,11 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.shared = folder / "shared"
-        self._jar = folder / "floeberg-plugin.jar"
         self._starting: list[Future[None]] = []
         self._starters = ThreadPoolExecutor(len(SEGMENT_BYTES), thread_name_prefix="starts-brokers")
         ports = iter(free_ports(2 * len(SEGMENT_BYTES)))
         self.nodes: dict[int, Node] = {}
+        jar = current_jar(folder)
         for membership in cluster_of(tuple(SEGMENT_BYTES)):
             node_id = membership.node_id
             place = DaemonPlace(
@@ -97,7 +96,7 @@ class Cluster:
             properties = {
                 **FAST_TIERED_STORAGE,
                 **_QUICK,
-                **broker_properties(jar=self._jar, door_url=place.door_url, token=TOKEN),
+                **broker_properties(jar=jar, door_url=place.door_url, token=TOKEN),
                 "log.segment.bytes": str(SEGMENT_BYTES[node_id]),
                 # A node whose topics' disk is lost keeps its vote.
                 "metadata.log.dir": str(folder / f"broker-{node_id}" / "metadata"),
@@ -116,7 +115,6 @@ class Cluster:
         return ",".join(node.broker.bootstrap for node in self.nodes.values())
 
     def __enter__(self) -> Self:
-        subprocess.run([sys.executable, BUILD_JAR, "--jar", self._jar], check=True, timeout=120)
         self.shared.mkdir(parents=True)
         try:
             self.heal()

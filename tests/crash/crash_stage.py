@@ -18,11 +18,12 @@ from engine.table.catalog import embedded_catalog_properties, open_catalog
 from engine.table.topic_table import TopicTable
 from floeberg.free_ports import free_ports
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
-from floeberg.plugin_jar import broker_properties, write_jar
+from floeberg.plugin_jar import broker_properties
 from floeberg.topic_tables import TopicTables
 from tests.auditor import Finding, ProducersLog, Record, audit
 from tests.auditor_sights import consumer_sight, dropped_by_broker, table_sights
 from tests.crash.cradle import Cradle
+from tests.current_jar import current_jar
 from tests.native.stage import eventually
 from tests.numbered_record import numbered_record, numbered_value
 from tiering.spool import SPOOL_SUFFIX
@@ -79,9 +80,8 @@ class CrashStage:
         self._door_port, self._table_port = free_ports(2)
         self.table_door = f"http://127.0.0.1:{self._table_port}"
         (folder / "schemas").mkdir(parents=True)
-        plugin = broker_properties(
-            jar=write_jar(folder), door_url=f"http://127.0.0.1:{self._door_port}", token="shared-with-the-broker"
-        )
+        door_url = f"http://127.0.0.1:{self._door_port}"
+        plugin = broker_properties(jar=current_jar(folder), door_url=door_url, token="shared-with-the-broker")
         quick = {"rsm.config.floeberg.copy.timeout.ms": "1000"}
         self.broker = LocalBroker(folder / "broker", properties={**FAST_TIERED_STORAGE, **plugin, **quick})
 
@@ -196,7 +196,7 @@ class CrashStage:
                     self.findings += audit(self.told[topic], [sight])
                     self.audited_records += len(sight.records)
                     self.readings += 1
-            except Exception as error:  # outermost guard of the thread: the test is told
+            except Exception as error:  # noqa: BLE001  # outermost guard of the thread: the test is told
                 self._reading_failed = error
 
         self._threads.append(threading.Thread(target=read, name=f"reads {topic}", daemon=True))

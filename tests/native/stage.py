@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -38,6 +36,7 @@ from serving.log.commit_signal import CommitSignal
 from serving.log.door import create_log_door
 from serving.log.tiered_log import TieredLog
 from serving.log.topic_tables import TopicTables
+from tests.current_jar import current_jar
 from tests.served_routes import served
 from tiering.cycle_report import PartitionReport
 from tiering.loop import TieringLoop
@@ -51,7 +50,6 @@ SEGMENT_BYTES = 1 << 20
 WAIT_S = 90.0
 TIERED = {"remote.storage.enable": "true", "local.retention.ms": "500", "segment.bytes": str(SEGMENT_BYTES)}
 PLAIN = {"segment.bytes": str(SEGMENT_BYTES)}
-BUILD_JAR = Path(__file__).resolve().parents[2] / "plugin" / "build.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +139,7 @@ class NativeStage:
         self._door = ExitStack()
         (self._port,) = free_ports(1)
         self._stop = threading.Event()
-        jar = folder / "floeberg-plugin.jar"
-        subprocess.run([sys.executable, BUILD_JAR, "--jar", jar], check=True, timeout=120)
-        plugin = broker_properties(jar=jar, door_url=f"http://127.0.0.1:{self._port}", token=TOKEN)
+        plugin = broker_properties(jar=current_jar(folder), door_url=f"http://127.0.0.1:{self._port}", token=TOKEN)
         quick = {"rsm.config.floeberg.copy.timeout.ms": "2000"}
         self.broker = LocalBroker(folder / "broker", properties={**FAST_TIERED_STORAGE, **plugin, **quick})
 
