@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 from collections.abc import Iterator
@@ -15,7 +16,16 @@ from tests.rest_catalog import RestCatalogServer
 # do for the test. A command line's own options win over these.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
 
+# Imports and collected tests stay to the end: walking them again and again would be a third of a worker's start.
+gc.disable()
+
 _topic_numbers = itertools.count()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
