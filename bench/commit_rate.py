@@ -70,11 +70,13 @@ def _catalog(kind: str, folder: Path) -> Iterator[dict[str, str]]:
 
 def _turn(properties: Mapping[str, str], *, namespace: str, writers: int, each: int) -> CommitRun:
     ensure_table(TableWriter(open_catalog(properties), SystemClock(), namespace=namespace))
-    spawn = multiprocessing.get_context("spawn")
-    answers: Queue[Any] = spawn.Manager().Queue()
-    ready = spawn.Barrier(writers + 1)
+    # One process pays for the imports; the writers are its forks.
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload([__name__])
+    answers: Queue[Any] = forkserver.Manager().Queue()
+    ready = forkserver.Barrier(writers + 1)
     processes = [
-        spawn.Process(target=_write, args=(dict(properties), namespace, partition, each, ready, answers))
+        forkserver.Process(target=_write, args=(dict(properties), namespace, partition, each, ready, answers))
         for partition in range(writers)
     ]
     for process in processes:

@@ -323,7 +323,7 @@ class _WaitingClock(StillClock):
 
 def test_processes_that_commit_at_once_lose_and_repeat_nothing(tmp_path: Path) -> None:
     table = ensure_table(open_writer(tmp_path))
-    # One process pays for the imports and starts no thread; the three are its forks.
+    # One process pays for the imports; the three are its forks.
     forkserver = multiprocessing.get_context("forkserver")
     forkserver.set_forkserver_preload([__name__])
     workers = [forkserver.Process(target=append_ten_ranges, args=(str(tmp_path), p)) for p in range(3)]
