@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -59,6 +61,8 @@ def root(
 
 def main() -> None:
     """The console script: 0 all is well, 1 something is wrong and was reported, 2 wrong usage or settings."""
+    # What the interpreter would search for garbage at its end is what was imported: a quarter of a short command's time.
+    atexit.register(gc.freeze)
     debug = "--debug" in sys.argv
     try:
         app()
