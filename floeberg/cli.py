@@ -61,7 +61,7 @@ def root(
 
 def main() -> None:
     """The console script: 0 all is well, 1 something is wrong and was reported, 2 wrong usage or settings."""
-    # What the interpreter would search for garbage at its end is what was imported: a quarter of a short command's time.
+    # At its end the interpreter would search what was imported for garbage: a quarter of a short command's time.
     atexit.register(gc.freeze)
     debug = "--debug" in sys.argv
     try:
