@@ -34,7 +34,8 @@ class Load:
                 "bootstrap.servers": bootstrap,
                 "acks": "all",
                 "enable.idempotence": True,
-                "linger.ms": 5,
+                # Each batch is a request to three brokers: some dozen batches a second are load enough.
+                "linger.ms": 50,
                 "batch.size": 65_536,
                 # A leader that was killed is replaced within seconds: nothing may be given up meanwhile.
                 "message.timeout.ms": 120_000,
@@ -71,7 +72,7 @@ class Load:
                 self._send(self._partitions[sent % len(self._partitions)])
                 sent += 1
             sent = max(sent, due - 200)
-            self._producer.poll(0.02)
+            self._producer.poll(0.05)
 
     def _send(self, partition: int) -> None:
         made = numbered_record(next(self._numbers), VALUE_BYTES)
