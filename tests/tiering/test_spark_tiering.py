@@ -116,7 +116,7 @@ def test_spark_that_was_killed_is_started_again(spark: SparkRewriter, tasks: lis
     for child in psutil.Process().children():
         if "org.apache.spark.deploy.SparkSubmit" in child.cmdline():
             child.kill()
-            child.wait(20)
+            child.wait(90)
     assert all(isinstance(outcome, Rewritten) for outcome in spark.rewrite(tasks))
 
 
