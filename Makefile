@@ -1,5 +1,7 @@
 # Two commands are the whole set-up: `make demo` and `make test`. Both install what they need into .venv and the
 # user's cache; a JDK 17+ and Python 3.11+ are the only prerequisites.
+# Where it is set, each of the hundreds of processes that tests and demo start would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
