@@ -18,6 +18,8 @@ TEST_SOURCES = sorted((PLUGIN / "test").rglob("*.java"))
 TESTS = re.compile(r"@Test\s+void (\w+)\(")
 JAVA_TESTS = [(path.stem, name) for path in TEST_SOURCES for name in TESTS.findall(path.read_text())]
 
+pytestmark = pytest.mark.xdist_group("plugin")
+
 
 @pytest.fixture(scope="session")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
