@@ -25,8 +25,8 @@ demo: $(INSTALLED) $(JAR)
 
 test: $(INSTALLED) $(JAR)
 	$(CHECKED) $(BIN)/python -m floeberg.kernels & compiling=$$!; trap "kill $$compiling 2>/dev/null || true" EXIT; \
-	$(BIN)/pytest -n $(PARALLEL) -m 'not broker and not spark and not catalog' && wait $$compiling
-	$(CHECKED) $(BIN)/pytest -n $(PARALLEL) -m kernels
+	$(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m 'not broker and not spark and not catalog' && wait $$compiling
+	$(CHECKED) $(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m kernels
 	$(BIN)/pytest -n $(PARALLEL_SERVERS) --dist loadgroup -m 'broker or spark or catalog'
 
 simulate: $(INSTALLED)
