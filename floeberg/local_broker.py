@@ -75,8 +75,8 @@ class LocalBroker:
     """A broker in ``directory`` on free ports of the loopback; a context manager.
 
     ``properties`` are added to server.properties and win over the defaults; ``class_path_entries`` join the jars of
-    the broker, ``jvm_options`` come behind its own. Data, settings and the log (``server.log``) stay in the directory
-    after the end: starting again goes on with the same data and ports. Memory is about ``heap_mb`` plus 150 MB.
+    the broker. Data, settings and the log (``server.log``) stay in the directory after the end: starting again goes on
+    with the same data and ports. Memory is about ``heap_mb`` plus 150 MB.
 
     Alone it is a cluster of one. With a ``membership`` it is one node of several (``cluster_of``), which must be
     started together: none answers before most of them are up.
@@ -90,7 +90,6 @@ class LocalBroker:
         log_dir_count: int = 1,
         heap_mb: int = 512,
         class_path_entries: tuple[Path, ...] = (),
-        jvm_options: tuple[str, ...] = (),
         membership: Membership | None = None,
     ) -> None:
         if log_dir_count < 1:
@@ -101,7 +100,6 @@ class LocalBroker:
         self._properties = dict(properties or {})
         self._heap_mb = heap_mb
         self._class_path_entries = class_path_entries
-        self._extra_jvm_options = jvm_options
         self._membership = membership
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -233,7 +231,6 @@ class LocalBroker:
             "-XX:+UseSerialGC",
             "-Djava.awt.headless=true",
             *_quiet_log("info"),
-            *self._extra_jvm_options,
         )
 
     def _format(self, classes: str, settings: Path) -> None:

@@ -49,8 +49,6 @@ _QUICK = {
     "num.io.threads": "4",
 }
 _HEAP_MB = 320
-# Brokers that live for a minute never earn back what the second compiler costs.
-_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 _START_TIMEOUT_S = 120.0
 
 
@@ -106,7 +104,6 @@ class Cluster:
                 properties=properties,
                 heap_mb=_HEAP_MB,
                 membership=membership,
-                jvm_options=_JVM_OPTIONS,
             )
             self.nodes[node_id] = Node(node_id=node_id, broker=broker, daemon=DaemonProcess(place))
 
