@@ -155,8 +155,7 @@ def through_parquet(rows: pa.RecordBatch, *, keep_dictionaries: bool = False) ->
 
 @pytest.mark.parametrize("key", ["string", "raw", "csv"])
 @pytest.mark.parametrize("codec_name", ["raw", "string", "weighing"])
-# Keys and values know nothing of each other: each codec meets three times as many.
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows=row_lists)
 def test_any_record_comes_back_from_a_parquet_file(codec_name: str, key: str, rows: list[Row]) -> None:
     layout = TableLayout(key=key)
