@@ -12,6 +12,8 @@ from pathlib import Path
 from engine.errors import Invalid
 
 OLDEST_JAVA = 17
+SHORT_LIFE_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""For a JVM that lives for seconds: its second compiler and parallel collector would take as much CPU as its work."""
 _NEXT_STEP = f"install a JDK {OLDEST_JAVA} or newer and put it on the PATH, or name it in JAVA_HOME"
 
 

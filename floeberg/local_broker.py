@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from engine.errors import Invalid, Unavailable
-from floeberg.child_process import end_process, start_process
 from floeberg.free_ports import free_ports
-from floeberg.jdk import java_command
+from floeberg.jdk import SHORT_LIFE_OPTIONS, java_command
 from floeberg.maven_jars import KAFKA_BROKER, class_path, resolve_jars
+from floeberg.server_process import ServerProcess
 
 START_TIMEOUT_SECONDS = 90.0
-STOP_TIMEOUT_SECONDS = 30.0
 _CLUSTER_ID = "RmxvZWJlcmdMb2NhbEJyb2"
 """22 characters of base64, as Kafka wants a cluster id; the same every time, a directory is one cluster."""
 
@@ -71,7 +68,7 @@ def cluster_of(node_ids: Sequence[int]) -> tuple[Membership, ...]:
     return tuple(Membership(node_id=node_id, ports=ports) for node_id in node_ids)
 
 
-class LocalBroker:
+class LocalBroker(ServerProcess):
     """A broker in ``directory`` on free ports of the loopback; a context manager.
 
     ``properties`` are added to server.properties and win over the defaults; ``class_path_entries`` join the jars of
@@ -94,14 +91,12 @@ class LocalBroker:
     ) -> None:
         if log_dir_count < 1:
             raise Invalid("A broker needs at least one log directory")
-        self.directory = directory.absolute()
+        super().__init__(directory)
         self.log_dirs = tuple(self.directory / f"log-{number}" for number in range(log_dir_count))
-        self.server_log = self.directory / "server.log"
         self._properties = dict(properties or {})
         self._heap_mb = heap_mb
         self._class_path_entries = class_path_entries
         self._membership = membership
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -109,18 +104,6 @@ class LocalBroker:
         if self._membership is None:
             raise Invalid("The broker was never started: it has no address")
         return f"127.0.0.1:{self._membership.own.client}"
-
-    @property
-    def pid(self) -> int | None:
-        """Process id while the broker runs."""
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start and wait until the broker answers a request.
@@ -138,20 +121,7 @@ class LocalBroker:
         if not all((log_dir / "meta.properties").exists() for log_dir in self.log_dirs):
             self._format(classes, settings)
         command = [java_command(), *self._jvm_options(), "-cp", classes, "kafka.Kafka", str(settings)]
-        self._process = start_process(command, log=self.server_log)
-        try:
-            self._await_answer(self._membership.node_id)
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """End the broker cleanly; by force when it takes longer than ``STOP_TIMEOUT_SECONDS``."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End the broker at once, as a crash would (SIGKILL)."""
-        self._end(signal.SIGKILL)
+        self._run(command)
 
     def create_topic(
         self,
@@ -185,12 +155,6 @@ class LocalBroker:
             raise Invalid("The broker does not run")
         self._process = None
         return pid
-
-    def _end(self, with_signal: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        end_process(process, timeout_seconds=STOP_TIMEOUT_SECONDS, with_signal=with_signal)
 
     def _settings(self, membership: Membership) -> dict[str, str]:
         ports, copies = membership.own, str(len(membership.ports))
@@ -235,7 +199,7 @@ class LocalBroker:
 
     def _format(self, classes: str, settings: Path) -> None:
         """Write the metadata every log directory starts with (``kafka-storage.sh format``)."""
-        command = [java_command(), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_quiet_log("error")]
+        command = [java_command(), "-Xmx128m", *SHORT_LIFE_OPTIONS, *_quiet_log("error")]
         command += ["-cp", classes, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
         command += ["-t", _CLUSTER_ID, "-c", str(settings)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_SECONDS, check=False)
@@ -246,12 +210,11 @@ class LocalBroker:
                 next_step="look at the properties that were added to the file",
             )
 
-    def _await_answer(self, node_id: int) -> None:
+    def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        process = self._process
-        assert process is not None, "only called after the start"
+        assert self._membership is not None, "only called after the start"
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not _accepts(self.bootstrap):
             self._raise_if_ended(process)
@@ -262,7 +225,7 @@ class LocalBroker:
         while True:
             with contextlib.suppress(KafkaException):
                 # A node of a cluster is ready when the others may send clients to it.
-                if node_id in admin.list_topics(timeout=2.0).brokers:
+                if self._membership.node_id in admin.list_topics(timeout=2.0).brokers:
                     return
             self._raise_if_ended(process)
             if time.monotonic() > deadline:

@@ -20,7 +20,7 @@ from xml.sax.saxutils import quoteattr
 
 from engine.errors import Invalid, Unavailable
 from floeberg.cache_folder import cache_folder
-from floeberg.jdk import java_command
+from floeberg.jdk import SHORT_LIFE_OPTIONS, java_command
 
 RESOLVE_TIMEOUT_SECONDS = 900.0
 """Bound of one resolution: enough for some hundred MB over a slow line."""
@@ -135,8 +135,7 @@ def _resolve_into(folder: Path, artifacts: Sequence[MavenArtifact], ivy_cache: P
     extensions = sorted({artifact.extension for artifact in artifacts})
     command = [
         java_command(),
-        # Half the time for a life this short.
-        *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        *SHORT_LIFE_OPTIONS,
         # Ivy waits for a silent registry for ever unless the JVM says otherwise.
         "-Dsun.net.client.defaultConnectTimeout=20000",
         "-Dsun.net.client.defaultReadTimeout=60000",

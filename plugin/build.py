@@ -19,14 +19,12 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from engine.errors import FloebergError, Invalid  # noqa: E402  # the project is not installed when its jar is built
-from floeberg.jdk import java_command  # noqa: E402
+from floeberg.jdk import SHORT_LIFE_OPTIONS, java_command  # noqa: E402
 from floeberg.maven_jars import KAFKA_STORAGE_API, class_path, resolve_jars  # noqa: E402
 
 SOURCES = PROJECT / "plugin" / "src"
 JAR = PROJECT / "floeberg" / "jars" / "floeberg-plugin.jar"
 OLDEST_BROKER_JAVA = 11
-SHORT_LIFE = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
-"""Halves the time of a compiler that runs for a second."""
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time a zip entry can have; the same for all, so that the jar depends on nothing but its content."""
 _MANIFEST = b"Manifest-Version: 1.0\r\nImplementation-Title: floeberg-plugin\r\n\r\n"
@@ -37,8 +35,8 @@ def compile_java(sources: Sequence[Path], classes: Path, class_path_entries: Seq
     javac = Path(java_command()).resolve().with_name("javac")
     if not javac.exists():
         raise Invalid(f"{javac.parent} has no javac: it is a JRE", next_step="install a JDK (openjdk-17-jdk-headless)")
-    command = [str(javac), *SHORT_LIFE, "--release", str(OLDEST_BROKER_JAVA), "-encoding", "UTF-8", "-g:source,lines"]
-    command += ["-Xlint:all,-processing", "-Werror", "-proc:none"]
+    command = [str(javac), *(f"-J{option}" for option in SHORT_LIFE_OPTIONS), "--release", str(OLDEST_BROKER_JAVA)]
+    command += ["-encoding", "UTF-8", "-g:source,lines", "-Xlint:all,-processing", "-Werror", "-proc:none"]
     command += ["-cp", class_path(class_path_entries), "-d", str(classes)]
     done = subprocess.run([*command, *map(str, sorted(sources))], capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from floeberg.jdk import SHORT_LIFE_OPTIONS
 from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
 from tests.rest_catalog import RestCatalogServer
 
-# A test's JVMs live for seconds: their second compiler and parallel collector would take as much CPU as all that they
-# do for the test. A command line's own options win over these.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+# For every JVM that a test starts. A command line's own options win over these.
+os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(SHORT_LIFE_OPTIONS))
 
 # Imports and collected tests stay to the end: walking them again and again would be a third of a worker's start.
 gc.disable()

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import subprocess
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import httpx
 
-from floeberg.child_process import end_process, start_process
 from floeberg.free_ports import free_ports
-
-STOP_TIMEOUT_SECONDS = 30.0
-SMALL_AND_SOON_UP = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+from floeberg.server_process import ServerProcess
 
 
-class JavaServer(ABC):
+class JavaServer(ServerProcess):
     """A server in ``directory`` on free ports of the loopback; a context manager.
 
     Its data and log (``server.log``) stay in the directory: starting again goes on with the same data and ports.
@@ -30,9 +26,8 @@ class JavaServer(ABC):
     start_timeout_seconds: ClassVar[float] = 90.0
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory.absolute()
+        super().__init__(directory)
         self._ports: list[int] = []
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def ports(self) -> list[int]:
@@ -52,48 +47,20 @@ class JavaServer(ABC):
         """All that the process sees; None for this one's own."""
         return None
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.stop()
-
     def start(self) -> None:
         """Start and wait until the server answers."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._ports = self._ports or free_ports(self.port_count)
-        self._process = start_process(
-            self.command(), log=self.directory / "server.log", cwd=self.directory, env=self.environment()
-        )
-        try:
-            self._await_answer()
-        except BaseException:
-            self.stop()
-            raise
+        self._run(self.command(), cwd=self.directory, env=self.environment())
 
-    def stop(self) -> None:
-        """End the server cleanly."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End the server at once, as a crash would."""
-        self._end(signal.SIGKILL)
-
-    def _await_answer(self) -> None:
-        assert self._process is not None, "only a started server answers"
+    def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + self.start_timeout_seconds
         # One client for all tries: a new one reads the certificates of the world, which takes 25 ms of CPU.
         with httpx.Client(timeout=5.0) as client:
-            while time.monotonic() < deadline and self._process.poll() is None:
+            while time.monotonic() < deadline and process.poll() is None:
                 with contextlib.suppress(httpx.TransportError):
                     if client.get(self.health_url).is_success:
                         return
                 time.sleep(0.05)
-        log = (self.directory / "server.log").read_text(errors="replace")
+        log = self.server_log.read_text(errors="replace")
         raise AssertionError(f"{self.health_url} does not answer:\n{log[-3000:]}")
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            end_process(process, timeout_seconds=STOP_TIMEOUT_SECONDS, with_signal=number)

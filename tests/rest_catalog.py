@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from floeberg.jdk import java_command
+from floeberg.jdk import SHORT_LIFE_OPTIONS, java_command
 from floeberg.maven_jars import MavenArtifact, class_path, resolve_jars, spark_jar
-from tests.java_server import SMALL_AND_SOON_UP, JavaServer
+from tests.java_server import JavaServer
 
 _ICEBERG = "org.apache.iceberg"
 _VERSION = "1.11.0"
@@ -55,7 +55,7 @@ class RestCatalogServer(JavaServer):
         if self._s3:
             jars = (*jars, *resolve_jars(_SERVER_ON_S3))
         program = ["-cp", class_path(jars), "org.apache.iceberg.rest.RESTCatalogServer"]
-        return [java_command(), "-Xmx256m", *SMALL_AND_SOON_UP, *program]
+        return [java_command(), "-Xmx256m", *SHORT_LIFE_OPTIONS, *program]
 
     def environment(self) -> dict[str, str]:
         environment = {

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 from engine.errors import Invalid
 from floeberg.cache_folder import cache_folder
-from floeberg.jdk import java_version
+from floeberg.jdk import SHORT_LIFE_OPTIONS, java_version
 from floeberg.maven_jars import MavenArtifact, resolve_archive
-from tests.java_server import SMALL_AND_SOON_UP, JavaServer
+from tests.java_server import JavaServer
 
 OLDEST_JAVA = 21
 
@@ -69,7 +69,7 @@ class SchemaRegistryServer(JavaServer):
             "quarkus.management.port": str(management_port),
             "apicurio.datasource.url": f"jdbc:h2:file:{self.directory}/registry",
         }
-        options = ["-Xmx384m", *SMALL_AND_SOON_UP, "--enable-native-access=ALL-UNNAMED"]
+        options = ["-Xmx384m", *SHORT_LIFE_OPTIONS, "--enable-native-access=ALL-UNNAMED"]
         options += [f"-D{name}={value}" for name, value in settings.items()]
         return [java, *options, "-jar", str(_program() / "quarkus-run.jar")]
 
