@@ -13,6 +13,9 @@ PARALLEL ?= 2
 PARALLEL_SERVERS ?= 3
 # Compiled once, beside the fast tests: each worker would compile them all, and numba's cache has no lock.
 CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked
+# What is run so ends with the one that runs it, killed or not. The whole of a recipe's line is: make starts it without a
+# shell, which nothing would end when make is killed.
+TIED := $(BIN)/python -I -S floeberg/tied_process.py -
 SEEDS ?= 1000
 FROM ?= 0
 SECONDS ?= 60
@@ -21,19 +24,19 @@ SEED ?= 1
 .PHONY: demo test simulate fuzz lint bench jar wheel check-jdk clean format
 
 demo: $(INSTALLED) $(JAR)
-	$(BIN)/floeberg demo $(if $(KEEP),--keep)
+	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
 
 test: $(INSTALLED) $(JAR)
-	$(CHECKED) $(BIN)/python -m floeberg.kernels & compiling=$$!; trap "kill $$compiling 2>/dev/null || true" EXIT; \
-	$(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m 'not broker and not spark and not catalog' && wait $$compiling
-	$(CHECKED) $(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m kernels
-	$(BIN)/pytest -n $(PARALLEL_SERVERS) --dist loadgroup -m 'broker or spark or catalog'
+	$(TIED) sh -c '$(CHECKED) $(TIED) $(BIN)/python -m floeberg.kernels & \
+	$(TIED) $(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m "not broker and not spark and not catalog" && wait $$!'
+	$(TIED) env $(CHECKED) $(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m kernels
+	$(TIED) $(BIN)/pytest -n $(PARALLEL_SERVERS) --dist loadgroup -m 'broker or spark or catalog'
 
 simulate: $(INSTALLED)
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
+	$(TIED) $(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
 
 fuzz: $(INSTALLED)
-	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
+	$(TIED) $(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -46,7 +49,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 bench: $(INSTALLED) $(JAR)
-	$(BIN)/python -m bench
+	$(TIED) $(BIN)/python -m bench
 
 jar: $(JAR)
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from queue import Queue
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ def _turn(properties: Mapping[str, str], *, namespace: str, writers: int, each: 
     # One process pays for the imports; the writers are its forks.
     forkserver = multiprocessing.get_context("forkserver")
     forkserver.set_forkserver_preload([__name__])
-    answers: Queue[Any] = forkserver.Manager().Queue()
+    answers: Queue[Any] = forkserver.Queue()
     ready = forkserver.Barrier(writers + 1)
     processes = [
         forkserver.Process(target=_write, args=(dict(properties), namespace, partition, each, ready, answers))

@@ -15,6 +15,7 @@ from bench.value_records import Record, RecordKind, as_json, as_proto_json
 from engine.formats.protobuf_descriptors import compile_proto
 from floeberg.jdk import java_command
 from floeberg.maven_jars import MavenArtifact, class_path, resolve_jars
+from floeberg.tied_process import tied
 
 ENCODERS = (
     MavenArtifact(group="org.apache.avro", name="avro", version="1.12.0"),
@@ -49,7 +50,7 @@ def java_values(
 def run_java(jars: Sequence[MavenArtifact], program: Path, *arguments: str) -> None:
     """Run one source file with jars of the Maven registry. Raises Unavailable without them."""
     command = [java_command(), "-Dfile.encoding=UTF-8", "-cp", class_path(resolve_jars(jars)), str(program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
+    done = subprocess.run(tied(command), capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{program.name} ended with code {done.returncode}:\n{done.stderr[-4000:]}")
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from floeberg.tied_process import tied
+
 _STOP_TIMEOUT_SECONDS = 60.0
 
 
@@ -35,7 +37,7 @@ class RoundProgram:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module, *self._options],
+                tied([sys.executable, "-m", self._module, *self._options]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -15,6 +15,7 @@ from floeberg.free_ports import free_ports
 from floeberg.jdk import SHORT_LIFE_OPTIONS, java_command
 from floeberg.maven_jars import KAFKA_BROKER, class_path, resolve_jars
 from floeberg.server_process import ServerProcess
+from floeberg.tied_process import tied
 
 START_TIMEOUT_SECONDS = 90.0
 _CLUSTER_ID = "RmxvZWJlcmdMb2NhbEJyb2"
@@ -88,10 +89,11 @@ class LocalBroker(ServerProcess):
         heap_mb: int = 512,
         class_path_entries: tuple[Path, ...] = (),
         membership: Membership | None = None,
+        outlives: bool = False,
     ) -> None:
         if log_dir_count < 1:
             raise Invalid("A broker needs at least one log directory")
-        super().__init__(directory)
+        super().__init__(directory, outlives=outlives)
         self.log_dirs = tuple(self.directory / f"log-{number}" for number in range(log_dir_count))
         self._properties = dict(properties or {})
         self._heap_mb = heap_mb
@@ -150,6 +152,7 @@ class LocalBroker(ServerProcess):
 
     def release(self) -> int:
         """Leave the broker running when this program ends. Returns its process id."""
+        assert self._outlives, "the broker was started to end with this program"
         pid = self.pid
         if pid is None:
             raise Invalid("The broker does not run")
@@ -202,7 +205,7 @@ class LocalBroker(ServerProcess):
         command = [java_command(), "-Xmx128m", *SHORT_LIFE_OPTIONS, *_quiet_log("error")]
         command += ["-cp", classes, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
         command += ["-t", _CLUSTER_ID, "-c", str(settings)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(tied(command), capture_output=True, text=True, timeout=START_TIMEOUT_SECONDS, check=False)
         if done.returncode != 0:
             raise Invalid(
                 f"The broker's storage can't be formatted: {_last_line(done.stdout + done.stderr, mark='Exception: ')}",

@@ -15,11 +15,15 @@ STOP_TIMEOUT_SECONDS = 30.0
 
 
 class ServerProcess(ABC):
-    """A server whose data and log (``server.log``) stay in ``directory`` after its end; a context manager."""
+    """A server whose data and log (``server.log``) stay in ``directory`` after its end; a context manager.
 
-    def __init__(self, directory: Path) -> None:
+    It ends with this program, however that ends, unless it ``outlives`` it.
+    """
+
+    def __init__(self, directory: Path, *, outlives: bool = False) -> None:
         self.directory = directory.absolute()
         self.server_log = self.directory / "server.log"
+        self._outlives = outlives
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -48,7 +52,7 @@ class ServerProcess(ABC):
 
     def _run(self, command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         """Start the process as ``start_process`` does; one that does not answer is ended again."""
-        self._process = start_process(command, log=self.server_log, cwd=cwd, env=env)
+        self._process = start_process(command, log=self.server_log, cwd=cwd, env=env, outlives=self._outlives)
         try:
             self._await_answer(self._process)
         except BaseException:

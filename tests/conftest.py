@@ -11,6 +11,7 @@ import pytest
 
 from floeberg.jdk import SHORT_LIFE_OPTIONS
 from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
+from floeberg.tied_process import end_with_parent
 from tests.rest_catalog import RestCatalogServer
 
 # For every JVM that a test starts. A command line's own options win over these.
@@ -20,6 +21,12 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(SHORT_LIFE_OPTIONS))
 gc.disable()
 
 _topic_numbers = itertools.count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        # A worker that nobody asks any more would first finish its test.
+        end_with_parent(os.getppid())
 
 
 def pytest_collection_finish() -> None:

@@ -20,6 +20,7 @@ from floeberg.free_ports import free_ports
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.plugin_jar import broker_properties, packed_jar
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID
+from floeberg.tied_process import tied
 from serving.status.daemon_status import DaemonStatus
 
 SEGMENT_BYTES = 4 << 20
@@ -68,18 +69,23 @@ class LocalLog:
 
 
 class Playground:
-    """Nothing runs until it is started; ``close`` ends whatever does, in the opposite order."""
+    """Nothing runs until it is started; ``close`` ends whatever does, in the opposite order.
 
-    def __init__(self, directory: Path) -> None:
+    All of it ends with this program too, however that ends, unless it was made to be ``kept``.
+    """
+
+    def __init__(self, directory: Path, *, kept: bool = False) -> None:
         self.directory = directory
         self.settings_file = directory / "floeberg.toml"
         self.daemon_log = directory / "daemon.log"
         self.log_door, self.table_door = (f"127.0.0.1:{port}" for port in free_ports(2))
         self._token = os.urandom(16).hex()
+        self._kept = kept
         self._segment_bytes: dict[Path, int] = {}
         self._daemon: subprocess.Popen[bytes] | None = None
         properties = broker_properties(jar=packed_jar(), door_url=f"http://{self.log_door}", token=self._token)
-        self.broker = LocalBroker(directory / "broker", properties={**FAST_TIERED_STORAGE, **properties}, heap_mb=768)
+        properties = {**FAST_TIERED_STORAGE, **properties}
+        self.broker = LocalBroker(directory / "broker", properties=properties, heap_mb=768, outlives=kept)
 
     @property
     def table_door_url(self) -> str:
@@ -110,7 +116,7 @@ class Playground:
 
     def start_daemon(self) -> None:
         """``floeberg run`` as a process of its own; returns at once."""
-        self._daemon = start_process(self.command("run"), log=self.daemon_log)
+        self._daemon = start_process(self.command("run"), log=self.daemon_log, outlives=self._kept)
 
     def await_daemon(self) -> None:
         """Wait until the daemon is ready. Raises ``Unavailable`` with the end of its log when it is not in time."""
@@ -164,7 +170,7 @@ class Playground:
         """Run a ``floeberg`` command as a user would. Raises ``Unavailable`` when it takes longer."""
         try:
             return subprocess.run(
-                self.command(*arguments), capture_output=True, text=True, timeout=timeout_seconds, check=False
+                tied(self.command(*arguments)), capture_output=True, text=True, timeout=timeout_seconds, check=False
             )
         except subprocess.TimeoutExpired as error:
             raise Unavailable(f"floeberg {arguments[0]} took longer than {timeout_seconds:.0f} s") from error
@@ -174,9 +180,10 @@ class Playground:
 
     def release(self, trickle_from: int) -> Sequence[int]:
         """Leave everything running, with a trickle of orders of its own. Returns the process ids."""
+        assert self._kept, "the playground was made to end with this program"
         assert self._daemon is not None, "only a whole demo is kept"
         command = [sys.executable, "-m", "floeberg.demo.trickle", self.broker.bootstrap, str(trickle_from)]
-        trickle = start_process(command, log=self.directory / "trickle.log")
+        trickle = start_process(command, log=self.directory / "trickle.log", outlives=True)
         daemon, self._daemon = self._daemon, None
         return trickle.pid, daemon.pid, self.broker.release()
 

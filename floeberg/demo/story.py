@@ -50,7 +50,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
     stage.say(f"[dim]everything happens in {directory}[/dim]")
     stage.chapter("The parts")
     _fetch_parts(stage)
-    playground = Playground(directory)
+    playground = Playground(directory, kept=options.keep)
     producer: OrderProducer | None = None
     finished = False
     try:

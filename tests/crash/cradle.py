@@ -23,6 +23,7 @@ from engine.fault_points import KillAt, arm
 from floeberg.daemon import Daemon
 from floeberg.log_output import configure_logging
 from floeberg.settings_file import load_settings
+from floeberg.tied_process import end_with_parent, tied
 
 _LOADED_ON_THE_WAY = (
     "engine.formats.avro",
@@ -47,8 +48,9 @@ def main(settings: Path) -> None:
     for module in _LOADED_ON_THE_WAY:
         importlib.import_module(module)
     for line in sys.stdin:
-        pid = os.fork()
+        cradle, pid = os.getpid(), os.fork()
         if pid == 0:
+            end_with_parent(cradle)
             try:
                 live(settings, line.strip())
             except BaseException:  # noqa: BLE001 - the process ends here, and says why
@@ -76,7 +78,7 @@ class Cradle:
         self.log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.cradle", str(settings)],
+                tied([sys.executable, "-m", "tests.crash.cradle", str(settings)]),
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -29,6 +29,7 @@ from typing import Any
 import structlog
 
 from engine.fault_points import FaultPoint, KillAt, arm
+from floeberg.tied_process import end_with_parent
 from tests.crash.small_history import ACTS, BrokersPart, audited, do_the_daemons_work, let_kafka_delete
 
 SECOND_ACT = 2
@@ -85,8 +86,9 @@ def kill(scene: Scene, point: str, nth: int, answer: Path) -> None:
 
 def in_a_process(work: Callable[[], None]) -> int:
     """Runs ``work`` in a fork; its wait status."""
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid == 0:
+        end_with_parent(parent)
         status = 1
         try:
             work()

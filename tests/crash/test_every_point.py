@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from engine.fault_points import ENVIRONMENT_VARIABLE, FaultPoint, armed, reach
+from floeberg.tied_process import tied
 from tests.crash.small_history import ACTS
 from tests.tiering.tiering_world import TieringWorld
 
@@ -27,7 +28,7 @@ LEFT_WRONG = ("findings", "short", "spooled", "raw")
 @pytest.mark.timeout(2 * PATIENCE_S)
 def test_daemon_killed_at_any_point_leaves_a_successor_everything(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.crash.killed_daemons", str(tmp_path), *EVERY],
+        tied([sys.executable, "-m", "tests.crash.killed_daemons", str(tmp_path), *EVERY]),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from floeberg.local_broker import LocalBroker
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_orders
+from floeberg.tied_process import tied
 
 ORDERS = 400
 
@@ -19,7 +20,7 @@ ORDERS = 400
 def floeberg(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The command as a user types it, in a folder of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "floeberg", *map(str, arguments)],
+        tied([sys.executable, "-m", "floeberg", *map(str, arguments)]),
         cwd=cwd,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "HOME": str(Path.home())},
         capture_output=True,

@@ -14,6 +14,7 @@ import pytest
 
 from floeberg.demo.playground import Playground
 from floeberg.plugin_jar import JAR_NAME
+from floeberg.tied_process import tied
 from serving.status.daemon_status import DaemonStatus
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,7 @@ SMALL_DEMO = ("demo", "--records", "30000", "--no-spark-sql", "--directory")
 
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "floeberg", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(tied(command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def running_in(folder: Path) -> list[psutil.Process]:

@@ -16,6 +16,7 @@ from kafka import TopicPartition as PythonPartition
 
 from floeberg.jdk import java_command
 from floeberg.maven_jars import KAFKA_TOOLS, class_path, resolve_jars
+from floeberg.tied_process import tied
 from tests.native.stage import Sent
 
 READ_TIMEOUT_S = 60.0
@@ -142,7 +143,7 @@ def java_console(bootstrap: str, topic: str, count: int, *, subscribe: bool) -> 
     command += ["--group", group(), "--from-beginning"] if subscribe else ["--partition", "0", "--offset", "earliest"]
     for name in ("timestamp", "offset", "headers", "key"):
         command += ["--property", f"print.{name}=true"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(tied(command), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.splitlines()
 

@@ -12,6 +12,7 @@ import pytest
 
 from floeberg.jdk import java_command
 from floeberg.maven_jars import KAFKA_BROKER, KAFKA_STORAGE_API, class_path, resolve_jars
+from floeberg.tied_process import tied
 
 PLUGIN = Path(__file__).resolve().parents[2] / "plugin"
 TEST_SOURCES = sorted((PLUGIN / "test").rglob("*.java"))
@@ -44,7 +45,7 @@ def outcomes(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
     run_path = class_path((classes, jar, *resolve_jars(KAFKA_BROKER)))
     test_classes = sorted({f"io.floeberg.kafka.{stem}" for stem, _ in JAVA_TESTS})
     command = [java_command(), "-XX:TieredStopAtLevel=1", "-cp", run_path, "io.floeberg.kafka.TestRunner"]
-    done = subprocess.run([*command, *test_classes], capture_output=True, text=True, check=True, timeout=180)
+    done = subprocess.run(tied([*command, *test_classes]), capture_output=True, text=True, check=True, timeout=180)
     told = [line.split(" ", 2) for line in done.stdout.splitlines()]
     return {words[1]: " ".join(words[2:]) for words in told if words[0] in {"ok", "failed"}}
 

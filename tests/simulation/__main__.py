@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
+from floeberg.tied_process import end_with_parent
 from tests.simulation.minimiser import minimise
 from tests.simulation.run import Outcome, drawn, run
 from tests.simulation.trace import Step, count_of
@@ -43,7 +44,7 @@ def _many(seeds: range, jobs: int) -> int:
     totals: Counter[str] = Counter()
     failed: dict[int, tuple[str, ...]] = {}
     parts = [seeds[at : at + _SEEDS_A_TASK] for at in range(0, len(seeds), _SEEDS_A_TASK)]
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=end_with_parent, initargs=(os.getpid(),)) as pool:
         for counts, found in pool.map(_run_part, parts):
             totals.update(counts)
             for seed, findings in found.items():

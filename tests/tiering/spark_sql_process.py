@@ -14,6 +14,7 @@ from typing import Any
 
 from floeberg.jdk import java_command
 from floeberg.maven_jars import ICEBERG_SPARK, MavenArtifact, class_path, resolve_jars
+from floeberg.tied_process import tied
 
 SQLITE_DRIVER = (MavenArtifact.parse("org.xerial:sqlite-jdbc:3.50.3.0", alone=True),)
 
@@ -25,7 +26,7 @@ class SparkSqlProcess:
         java_command()
         jars = class_path((*resolve_jars(ICEBERG_SPARK), *resolve_jars(SQLITE_DRIVER)))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.tiering.spark_sql_process", str(data_dir), jars],
+            tied([sys.executable, "-m", "tests.tiering.spark_sql_process", str(data_dir), jars]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -18,6 +18,7 @@ from engine.table.range_append import CommitResult, RangeAppend
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
+from floeberg.tied_process import tied
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.rewriter import InProcessRewriter, VerifyOutcome, VerifyTask
 
@@ -80,12 +81,14 @@ def test_file_damaged_between_writing_and_verifying_is_not_committed_and_said(
 KILLED_LOOPS = """
 import os, signal, sys, time
 from pathlib import Path
+from floeberg.tied_process import end_with_parent
 from tests.tiering.tiering_world import TieringWorld
 from tiering.tiering_limits import TieringLimits
 
 for turn in range(60):
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid == 0:
+        end_with_parent(parent)
         loop = TieringWorld.reopen(Path(sys.argv[1])).loop(limits=TieringLimits(max_tasks_per_cycle=4))
         while loop.cycle().more:
             pass
@@ -106,9 +109,8 @@ def test_killed_at_random_times_it_commits_every_record_exactly_once(world: Tier
         for partition in partitions:
             world.broker.append_segment(partition, values(segment * 50, segment * 50 + 50))
     world.broker.save(world.root / "broker.pickle")
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED_LOOPS, str(world.root)], cwd=ROOT, check=True, timeout=120, stdout=subprocess.PIPE
-    )
+    command = tied([sys.executable, "-c", KILLED_LOOPS, str(world.root)])
+    done = subprocess.run(command, cwd=ROOT, check=True, timeout=120, stdout=subprocess.PIPE)
     assert done.stdout.count(b"kill ") > 1
     loop = world.loop()
     while loop.cycle().commits:
