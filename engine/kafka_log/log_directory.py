@@ -40,6 +40,12 @@ class DirectoryState(Enum):
     DELETED = "delete"
 
 
+_MAY_LACK_METADATA: Final = (DirectoryState.STRAY, DirectoryState.DELETED)
+"""A directory that is being deleted loses its files one by one. A broker killed right after it made a directory calls
+it stray when it comes back, and keeps it for ever: it writes ``partition.metadata`` a moment after the directory and
+before the first record (``LogManager.isStrayKraftReplica``), so there is nothing in it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryName:
     """What a directory's name says. ``topic`` may be cut short under STRAY and DELETED."""
@@ -132,8 +138,7 @@ def _partitions_at(path: Path) -> Iterator[PartitionDirectory]:
     try:
         topic_id = read_topic_id(path)
     except FloebergError as error:
-        # A directory that is being deleted loses its files one by one, and nobody needs it any more.
-        if isinstance(error, Unavailable) and (name.state is DirectoryState.DELETED or not path.exists()):
+        if isinstance(error, Unavailable) and (name.state in _MAY_LACK_METADATA or not path.exists()):
             return
         raise error.located(name.topic, name.partition) from error
     partition = TopicIdPartition(topic=name.topic, topic_id=topic_id, partition=name.partition)

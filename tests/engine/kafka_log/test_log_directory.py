@@ -64,6 +64,7 @@ def test_partitions_of_several_log_directories_are_found_with_their_states(tmp_p
     partition_directory(second, f"gone-0.{UNIQUE_ID}-stray")
     partition_directory(first, f"gone-1.{UNIQUE_ID}-delete")
     partition_directory(first, f"gone-2.{UNIQUE_ID}-delete", metadata=None)
+    partition_directory(first, f"orders-1.{UNIQUE_ID}-stray", metadata=None)
     partition_directory(first, "__cluster_metadata-0")
     partition_directory(first, "remote-log-index-cache", metadata=None)
     (first / "meta.properties").write_text("version=1\n")
