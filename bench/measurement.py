@@ -10,7 +10,8 @@ from statistics import median
 class Measurement:
     """``samples`` of one quantity in ``unit``. ``key`` is its name in ``build/bench.json`` and never changes meaning.
 
-    ``goal`` says what it must reach, as text, where it has to; ``higher_is_better`` which end is the best repetition.
+    ``goal`` says what it must reach, as text, where it has to: only where that does not depend on how fast the machine
+    is. ``higher_is_better`` says which end is the best repetition.
     """
 
     key: str
@@ -33,15 +34,13 @@ class Measurement:
         return median(self.samples)
 
 
-def ratio(
-    key: str, title: str, of: Measurement, to: Measurement, *, higher_is_better: bool, goal: str | None
-) -> Measurement:
-    """``of`` over ``to``, medians of the same run: what stays true on another machine."""
+def ratio(key: str, title: str, of: Measurement, to: Measurement, *, goal: str | None) -> Measurement:
+    """``of`` over ``to``, medians of the same run: what stays true on another machine. As good when high as ``of``."""
     return Measurement(
         key=key,
         title=title,
         unit="times",
         samples=(of.middle / to.middle,),
-        higher_is_better=higher_is_better,
+        higher_is_better=of.higher_is_better,
         goal=goal,
     )

@@ -37,7 +37,7 @@ def measure(table: TopicTable, *, fetches: int) -> tuple[Measurement, ...]:
             read_mib.append((index.count.read_bytes - before) / MIB)
         reader.close()
     return (
-        *_measurements("fetch.cold_cpu_ms", "1 MiB from a random offset, cold: CPU", "ms", cpu_ms, goal="≤ 30"),
+        *_measurements("fetch.cold_cpu_ms", "1 MiB from a random offset, cold: CPU", "ms", cpu_ms, goal=None),
         *_measurements(
             "fetch.cold_mib_read",
             "1 MiB from a random offset, cold: read from the warehouse",
@@ -48,7 +48,9 @@ def measure(table: TopicTable, *, fetches: int) -> tuple[Measurement, ...]:
     )
 
 
-def _measurements(key: str, title: str, unit: str, samples: list[float], *, goal: str) -> tuple[Measurement, ...]:
+def _measurements(
+    key: str, title: str, unit: str, samples: list[float], *, goal: str | None
+) -> tuple[Measurement, ...]:
     """The fetches, for their median, and the one of them that only a twentieth is worse than."""
     tail = float(np.percentile(samples, 95, method="higher"))
     return (

@@ -42,6 +42,5 @@ def measure(table: TopicTable, *, repetitions: int) -> tuple[Measurement, ...]:
             unit="MB/s a core",
             samples=tuple(samples),
             higher_is_better=True,
-            goal="≥ 250",
         ),
     )

@@ -36,8 +36,8 @@ from floeberg.freed_memory import keep_freed_memory
 
 SCHEMA_ID = 101
 HEADER = struct.pack(">bI", 0, SCHEMA_ID)
-GOALS = {"avro": (150, 200), "protobuf": (100, 100), "json": (80, 100)}
-"""MB/s a core: decode, encode; none for CSV."""
+GOALS = {"avro": (10, 10), "protobuf": (1, 1), "json": (0.5, 0.5)}
+"""Times the library's rate in the same run: decode, encode; none for CSV."""
 RECORDS = 10_000
 """Of each kind: some megabytes, as a block of tiering has."""
 
@@ -251,8 +251,8 @@ def _measurements(name: str, runs: list[list[Rates]], peers: list[list[Rates]]) 
     encode, peer_encode = (_totals(each, "encode_seconds") for each in (runs, peers))
     share = sum(each.exact_count for each in first) / records
     rows: tuple[tuple[str, str, str, list[float], str | None], ...] = (
-        ("decode_mb_per_second_core", "to columns", "MB/s a core", [mb / s for s in decode], decode_goal),
-        ("encode_mb_per_second_core", "from columns", "MB/s a core", [mb / s for s in encode], encode_goal),
+        ("decode_mb_per_second_core", "to columns", "MB/s a core", [mb / s for s in decode], None),
+        ("encode_mb_per_second_core", "from columns", "MB/s a core", [mb / s for s in encode], None),
         ("records_per_second", "to columns", "records/s", [records / s for s in decode], None),
         ("share_exact", "records whose columns are enough", "share", [share], None),
         (
@@ -269,8 +269,8 @@ def _measurements(name: str, runs: list[list[Rates]], peers: list[list[Rates]]) 
             [mb / s for s in peer_encode],
             None,
         ),
-        ("times_library", "to columns, against the library", "times", [min(peer_decode) / min(decode)], None),
-        ("times_library_encode", "from columns, against it", "times", [min(peer_encode) / min(encode)], None),
+        ("times_library", "to columns, against the library", "times", [min(peer_decode) / min(decode)], decode_goal),
+        ("times_library_encode", "from columns, against it", "times", [min(peer_encode) / min(encode)], encode_goal),
     )
     return [
         Measurement(
