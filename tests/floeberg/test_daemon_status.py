@@ -104,8 +104,10 @@ def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_come
 
 
 def test_daemon_hears_a_signal_that_the_kernel_gave_to_another_of_its_threads(running: Running) -> None:
+    nobodys = signal.getsignal(signal.SIGTERM)
+
     def take_signal() -> None:
-        time.sleep(1.0)
+        running.until(lambda: signal.getsignal(signal.SIGTERM) is not nobodys)
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
     other = threading.Thread(target=take_signal)

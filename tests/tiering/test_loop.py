@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
+from tests.tiering.broker_on_disk import let_settle
 from tests.tiering.tiering_world import STRINGS, TieringWorld, ranges_of, report_of
 from tiering.cycle_report import CycleReport
 from tiering.planner import Waiting
@@ -257,7 +257,7 @@ def test_cycle_with_nothing_to_do_asks_the_broker_once_and_lists_no_directory(
         world.broker.append_segment(partition, values(0, 2))
     loop = world.loop(limits=TieringLimits(max_tasks_per_cycle=100))
     loop.cycle()
-    time.sleep(0.15)  # folders changed a moment ago are looked at again, by design
+    let_settle(world.broker.log_dir)
     loop.cycle()
     listed: list[object] = []
     monkeypatch.setattr("tiering.watcher.list_segments", listed.append)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from engine.clock import SystemClock
 from engine.errors import Invalid, Unavailable
 from engine.topic_partition import TopicIdPartition
+from tests.tiering.broker_on_disk import let_settle
 from tiering.watcher import LogWatcher
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -40,11 +40,6 @@ def make_log_dir(tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-def settle() -> None:
-    """Past the time within which a folder's modification time is not yet trusted."""
-    time.sleep(0.15)
-
-
 def test_live_partitions_of_all_log_directories_are_seen(make_log_dir: Callable[[str], Path]) -> None:
     one, two = make_log_dir("one"), make_log_dir("two")
     add_partition(one, 0, 0, 100)
@@ -67,7 +62,7 @@ def test_rolled_segment_is_seen_at_once_and_after_a_quiet_time(make_log_dir: Cal
     assert watcher.observe().logs[partition(0)].closed_end is None
     (directory / f"{100:020d}.log").write_bytes(b"")
     assert watcher.observe().logs[partition(0)].closed_end == 100
-    settle()
+    let_settle(log_dir)
     assert watcher.observe().logs[partition(0)].closed_end == 100
     (directory / f"{200:020d}.log").write_bytes(b"")
     assert watcher.observe().logs[partition(0)].closed_end == 200
@@ -77,7 +72,7 @@ def test_deleted_segment_and_deleted_partition_are_gone(make_log_dir: Callable[[
     log_dir = make_log_dir("logs")
     directory = add_partition(log_dir, 0, 0, 100)
     add_partition(log_dir, 1, 0)
-    settle()
+    let_settle(log_dir)
     watcher = LogWatcher([log_dir], SystemClock())
     watcher.observe()
     (directory / f"{0:020d}.log").rename(directory / f"{0:020d}.log.deleted")
@@ -117,7 +112,7 @@ def test_quiet_look_lists_no_partition_again(
     log_dir = make_log_dir("logs")
     for number in range(300):
         add_partition(log_dir, number, 0, 100, 200)
-    settle()
+    let_settle(log_dir)
     watcher = LogWatcher([log_dir], SystemClock())
     first = watcher.observe()
     listed: list[object] = []
@@ -132,11 +127,11 @@ def test_newest_leader_epoch_of_a_log_is_seen_when_kafka_replaces_its_checkpoint
     log_dir = make_log_dir("one")
     directory = add_partition(log_dir, 0, 0, 10)
     watcher = LogWatcher([log_dir], SystemClock())
-    settle()
+    let_settle(log_dir)
     assert watcher.observe().logs[partition(0)].leader_epoch == -1
     for text, newest in (("0\n1\n0 0\n", 0), ("0\n2\n0 0\n7 10\n", 7)):
         written = directory / "leader-epoch-checkpoint.tmp"
         written.write_text(text)
         written.rename(directory / "leader-epoch-checkpoint")
         assert watcher.observe().logs[partition(0)].leader_epoch == newest
-        settle()
+        let_settle(log_dir)

@@ -176,5 +176,10 @@ class BackendSuite:
         assert coverage(backend.records(whole, start=0, max_bytes=1))[0][0] == 0
 
     def test_release_of_something_unknown_does_nothing(self, backend: LogDoorBackend) -> None:
+        state = AuxiliaryState(leader_epochs=b"0\n1\n3 0\n", producer_snapshot=b"its own")
+        backend.keep_auxiliary_state(segment(0, 10), state)
+        before = coverage(backend.records(segment(0, 10), start=0, max_bytes=WHOLE))
         backend.release(segment(0, 10, topic_id="AAAAAAAAAAAAAAAAAAAAAA"))
         backend.release(segment(0, 10, partition=77))
+        assert backend.auxiliary_state(segment(0, 10)) == state
+        assert coverage(backend.records(segment(0, 10), start=0, max_bytes=WHOLE)) == before
