@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,11 +24,26 @@ gc.disable()
 
 _topic_numbers = itertools.count()
 
+_ANY_OF = re.compile(r"\w+( or \w+)*")
+"""The marks of ``-m``, one of which is enough."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         # A worker that nobody asks any more would first finish its test.
         end_with_parent(os.getppid())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """``make test`` asks for some marks at a time: a file that names none of them need not be imported by each worker.
+
+    Marks stand in the files of the tests themselves (``tests/test_tidy.py``).
+    """
+    wanted = config.option.markexpr
+    if not _ANY_OF.fullmatch(wanted) or not collection_path.match("test_*.py"):
+        return None
+    text = collection_path.read_text()
+    return None if any(f"mark.{mark}" in text for mark in wanted.split(" or ")) else True
 
 
 def pytest_collection_finish() -> None:

@@ -110,3 +110,13 @@ def test_no_path_of_a_machine_is_in_the_tree(pattern: str) -> None:
         if re.search(pattern, path.read_text(errors="ignore")):
             wrong.append(str(path.relative_to(ROOT)))
     assert not wrong
+
+
+def test_marks_that_tests_are_chosen_by_stand_in_the_files_of_the_tests() -> None:
+    """By their text ``tests/conftest.py`` tells which files need not be imported."""
+    mark = re.compile(r"mark\.(broker|spark|catalog|kernels)\b")
+    marked = {
+        path for path in sources(".py") if path.parts[len(ROOT.parts)] == "tests" and mark.search(path.read_text())
+    }
+    assert marked
+    assert {path.name for path in marked if not path.name.startswith("test_")} == set()
