@@ -7,7 +7,8 @@ timestamp, epoch, key, value and headers; batch boundaries and compression are t
 What the broker does with it (Kafka 4.1, RemoteLogManager.read, findFirstBatch, lookupTimestamp): it takes the position
 of the last offset index entry at or below the offset asked for (0 below the first), skips batches that end below that
 offset, and hands out the next ones up to the fetch's size; a first batch that is larger than the fetch is handed out
-alone. Clients drop records below their position and go on behind the last batch's last offset.
+alone. Clients drop records below their position and go on after the last batch's last offset, some (kafkajs) after
+the last record instead: so every batch ends with a record, and what no record comes after ends with a control batch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import Invalid
-from engine.kafka_log.batch_writer import empty_batch, encode_batches
+from engine.kafka_log.batch_writer import control_batches, encode_batches
 from engine.kafka_log.compression import Compression
 from engine.offset_grid import grid_offsets
 from engine.offset_range import OffsetRange
@@ -52,8 +53,6 @@ ENCODE_BYTES = 512 << 10
 
 LARGEST_BATCH_BYTES = 64 << 10
 """Where records between two grid entries pass this, the batch is cut off the grid."""
-
-UNKNOWN_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +118,9 @@ class LogReader:
         """Record batches v2 of ``range`` (a segment's) from offset ``start`` on, produced as they are asked for.
 
         Every batch has a valid CRC and carries its leader epoch. The first begins at ``start``, each other one at the
-        offset behind the one before: they extend over the gaps behind them, and where no record begins a batch, one
-        without records does, as Kafka's own cleaner leaves them. So a batch that got lost shows. Ends with the batch
-        that reaches ``max_bytes``, or at the range's end; there is at least one batch.
+        offset after the one before: so they cover the gap before their first record, as batches do that Kafka's own
+        cleaner leaves, and a batch that got lost shows. A gap that no record of the range comes after is covered by a
+        control batch. Ends with the batch that reaches ``max_bytes``, or at the range's end; there is at least one.
 
         Raises Invalid (``start`` outside ``range``), Unavailable (the range isn't in the table yet, the warehouse is
         away), Corrupt (a file's bytes are not what they claim to be); that the range is there is checked at once.
@@ -211,24 +210,18 @@ class LogReader:
         produced = 0
         for source, block in self._blocks(table, partition, files, wanted, max_bytes):
             records = _inside(block.records, wanted)
-            is_last_of_all = source.file.path == files[-1].path and block.offsets.end >= source.file.range.end
-            block_end = wanted.end if is_last_of_all else min(block.offsets.end, wanted.end)
-            span = OffsetRange(start=min(block.offsets.start, block_end), end=block_end)
-            grid = grid_offsets(source, span)
-            for part, end in _encodable_parts(records, grid, source.record_bytes, block_end):
-                first, epoch = int(part.offset[0]), int(part.leader_epoch[0])
-                if first > covered:
-                    yield memoryview(empty_batch(OffsetRange(start=covered, end=first), leader_epoch=epoch))
+            block_end = min(block.offsets.end, wanted.end)
+            grid = grid_offsets(source, OffsetRange(start=min(block.offsets.start, block_end), end=block_end))
+            for part in _encodable_parts(records, grid, source.record_bytes):
                 for batch in encode_batches(
-                    part, grid=grid, target_bytes=LARGEST_BATCH_BYTES, compression=compression, cover_to=end
+                    part, grid=grid, target_bytes=LARGEST_BATCH_BYTES, compression=compression, cover_from=covered
                 ):
                     yield batch
                     produced += len(batch)
                     if max_bytes is not None and produced >= max_bytes:
                         return
-                covered = end
-        if covered < wanted.end:
-            yield memoryview(empty_batch(OffsetRange(start=covered, end=wanted.end), leader_epoch=UNKNOWN_EPOCH))
+                covered = int(part.offset[-1]) + 1
+        yield from control_batches(OffsetRange(start=covered, end=wanted.end))
 
     def _blocks(
         self,
@@ -345,10 +338,8 @@ def _inside(records: Records, wanted: OffsetRange) -> Records:
     return records.slice(int(first), int(end))
 
 
-def _encodable_parts(
-    records: Records, grid: NDArray[np.int64], record_bytes: int, end: int
-) -> Iterator[tuple[Records, int]]:
-    """Records in parts of about ENCODE_BYTES that end on the grid, each with the offset it covers up to."""
+def _encodable_parts(records: Records, grid: NDArray[np.int64], record_bytes: int) -> Iterator[Records]:
+    """Records in parts of about ENCODE_BYTES that end on the grid."""
     rows = max(1, ENCODE_BYTES // record_bytes)
     at, count = 0, len(records)
     while at < count:
@@ -356,5 +347,5 @@ def _encodable_parts(
         if at + rows < count:
             entry = int(np.searchsorted(grid, int(records.offset[at + rows]), "left"))
             upto = int(np.searchsorted(records.offset, grid[entry], "left")) if entry < len(grid) else count
-        yield records.slice(at, upto), int(records.offset[upto]) if upto < count else end
+        yield records.slice(at, upto)
         at = upto

@@ -102,12 +102,14 @@ def log_door_sight(table: TopicTable, partition: int, *, reader: LogReader, with
 
 
 def records_of_batches(content: bytes) -> Iterator[tuple[int, Record]]:
-    """The records of batches one after the other, in their order."""
+    """What a consumer is shown of batches one after the other, in their order."""
     batches = MemoryRecords(content)
     while batches.has_next():
         batch = batches.next_batch()
         assert batch is not None
         assert batch.validate_crc(), f"a batch at offset {batch.base_offset} has a wrong CRC"
+        if batch.is_control_batch:
+            continue
         for record in batch:
             yield record.offset, Record(record.key, record.value, record.timestamp, tuple(record.headers))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import crc32c
@@ -16,20 +16,26 @@ from engine.errors import Invalid
 from engine.kafka_log import batch_writer_kernels as kernels
 from engine.kafka_log.compression import Compression, Compressor
 from engine.kafka_log.record_batch import (
+    CONTROL_FLAG,
     CRC_COVERS_FROM,
     CRC_POSITION,
     HEADER_SIZE_BYTES,
     LENGTH_PREFIX_BYTES,
     MAX_LAST_OFFSET_DELTA,
+    NO_LEADER_EPOCH,
     NO_TIMESTAMP_MS,
-    BatchHeader,
-    format_header,
+    TRANSACTIONAL_FLAG,
 )
 from engine.offset_range import OffsetRange
 from engine.records import ByteSpans, Headers, Records
 
 DEFAULT_TARGET_BYTES: Final = 32 << 10
 _MAX_BATCH_BYTES: Final = 2**31 - 1
+_MOST_COVERED: Final = MAX_LAST_OFFSET_DELTA + 1
+_COMMIT_KEY: Final = struct.pack(">hh", 0, 1)
+"""Version 0, type 1 (KIP-98)."""
+_COMMIT_VALUE: Final = struct.pack(">hi", 0, 0)
+"""Version 0, epoch of the transaction coordinator: some clients refuse a marker without it."""
 _CRC: Final = struct.Struct(">I")
 _LENGTH: Final = struct.Struct(">i")
 _ATTRIBUTES: Final = struct.Struct(">h")
@@ -44,25 +50,27 @@ def encode_batches(
     grid: Sequence[int] | NDArray[np.int64] | None = None,
     target_bytes: int = DEFAULT_TARGET_BYTES,
     compression: Compression = Compression.NONE,
-    cover_to: int | None = None,
+    cover_from: int | None = None,
 ) -> list[memoryview]:
     """Record batches of about ``target_bytes`` (uncompressed, header included) that hold ``records`` in order.
 
-    A batch begins at its first record's offset, has one leader epoch and one timestamp type, and never holds a
-    record at or behind an offset of ``grid`` (ascending) together with one before it. Each batch but the last covers
-    the offsets up to the next record; the last one up to ``cover_to`` - 1, or it ends with its last record when that
-    is None.
-    Where a gap is wider than one batch can cover (2^31 offsets), empty batches follow. A record larger than
-    ``target_bytes`` is a batch of its own. No records make no batches, whatever ``cover_to`` says (``empty_batch``).
+    A batch ends with its last record, has one leader epoch and one timestamp type, and never holds a record at or
+    after an offset of ``grid`` (ascending) together with one before it. Each begins at the offset after the one
+    before, so that it covers the gap before its first record; the first at ``cover_from``, or at its first record
+    when that is None. Where a gap is wider than one batch can cover (2^31 offsets), control batches cover it. A
+    record larger than ``target_bytes`` is a batch of its own. No records make no batches (``control_batches``).
 
-    Producer ids and sequences are -1. Uncompressed batches are views of one buffer, one behind the other.
-    Errors: Invalid for a batch over 2 GiB or ``cover_to`` at or below the last record's offset.
+    Producer ids and sequences are -1. Uncompressed batches are views of one buffer, one after the other.
+    Errors: Invalid for a batch over 2 GiB or ``cover_from`` above the first record's offset.
     """
     if len(records) == 0:
         return []
-    if cover_to is not None and cover_to <= records.offset[-1]:
-        raise Invalid(f"batches can't end before {cover_to}: the last record is at {records.offset[-1]}")
-    plan = _plan(records, grid, target_bytes, cover_to)
+    first_offset = int(records.offset[0])
+    if cover_from is None:
+        cover_from = first_offset
+    if cover_from > first_offset:
+        raise Invalid(f"batches can't begin at {cover_from}: the first record is at {first_offset}")
+    plan = _plan(records, grid, target_bytes, cover_from)
     buffer = _fill(records, plan).data
     edges = plan.start.tolist()
     compressor = None if compression is Compression.NONE else Compressor(compression)
@@ -70,59 +78,59 @@ def encode_batches(
         _with_crc(buffer[start:end] if compressor is None else _compressed(buffer[start:end], compression, compressor))
         for start, end in itertools.pairwise(edges)
     ]
-    return batches if plan.too_wide is None else _with_empty_batches(batches, plan, records)
+    for batch in reversed(plan.too_wide.tolist()):
+        gap = OffsetRange(start=int(plan.covered_to[batch]), end=int(plan.base_offset[batch]))
+        batches[batch:batch] = control_batches(gap)
+    return batches
 
 
-def empty_batch(
-    range: OffsetRange,  # noqa: A002 - the field's word for it
-    *,
-    leader_epoch: int,
-    timestamp_ms: int = NO_TIMESTAMP_MS,
-) -> bytes:
-    """Batches without records that cover ``range``, as the log cleaner leaves them; one, unless it is over 2^31 wide.
+def control_batches(range: OffsetRange) -> list[memoryview]:  # noqa: A002 - the field's word for it
+    """Batches that cover ``range`` and show no record; one, unless it is over 2^31 wide, none for an empty range.
 
-    ``timestamp_ms`` is their maximum timestamp, -1 for none. An empty range needs no bytes.
+    Each is a commit marker at the last offset that it covers, of no producer. Every client goes on after a control
+    record; a batch without records (count 0) stops some for good. A commit changes nothing for a reader of committed
+    records, and the timestamp -1 is found by no search. The epoch is unknown: the gap may be of several.
     """
-    parts = []
-    start = range.start
-    while start < range.end:
-        delta = min(range.end - 1 - start, MAX_LAST_OFFSET_DELTA)
-        header = BatchHeader(
-            base_offset=start,
-            length_bytes=HEADER_SIZE_BYTES - LENGTH_PREFIX_BYTES,
-            leader_epoch=leader_epoch,
-            last_offset_delta=delta,
-            base_timestamp_ms=NO_TIMESTAMP_MS,
-            max_timestamp_ms=timestamp_ms,
-            record_count=0,
-        )
-        crc = crc32c.crc32c(format_header(header)[CRC_COVERS_FROM:])
-        parts.append(format_header(replace(header, crc32c=crc)))
-        start += delta + 1
-    return b"".join(parts)
+    if range.is_empty:
+        return []
+    last = np.append(np.arange(range.start + MAX_LAST_OFFSET_DELTA, range.end - 1, _MOST_COVERED), range.end - 1)
+    markers = Records(
+        offset=last,
+        timestamp_ms=np.full(len(last), NO_TIMESTAMP_MS, np.int64),
+        timestamp_type=np.zeros(len(last), np.int8),
+        leader_epoch=np.full(len(last), NO_LEADER_EPOCH, np.int32),
+        key=ByteSpans.from_list([_COMMIT_KEY] * len(last)),
+        value=ByteSpans.from_list([_COMMIT_VALUE] * len(last)),
+        headers=None,
+    )
+    batches = encode_batches(markers, target_bytes=1, cover_from=range.start)
+    for batch in batches:
+        _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_POSITION, TRANSACTIONAL_FLAG | CONTROL_FLAG)
+        _with_crc(batch)
+    return batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Plan:
-    """Where each of n batches lies. ``first_row`` and ``start`` (bytes in the buffer) int64[n + 1], ``last_offset``
-    int64[n]; ``body_bytes`` int64[rows]; ``covered_to`` int64[n], the last offset wanted, beyond what a batch can
-    reach in the batches ``too_wide`` (None: none)."""
+    """Where each of n batches lies. ``first_row`` and ``start`` (bytes in the buffer) int64[n + 1], ``base_offset``
+    int64[n]; ``body_bytes`` int64[rows]; ``covered_to`` int64[n], where the batch before ended, further back than the
+    base offset can reach in the batches ``too_wide``."""
 
     first_row: NDArray[np.int64]
     start: NDArray[np.int64]
-    last_offset: NDArray[np.int64]
+    base_offset: NDArray[np.int64]
     covered_to: NDArray[np.int64]
     body_bytes: NDArray[np.int64]
-    too_wide: NDArray[np.intp] | None
+    too_wide: NDArray[np.intp]
 
 
 def _plan(
-    records: Records, grid: Sequence[int] | NDArray[np.int64] | None, target_bytes: int, cover_to: int | None
+    records: Records, grid: Sequence[int] | NDArray[np.int64] | None, target_bytes: int, cover_from: int
 ) -> _Plan:
     headers = records.headers or _NO_HEADERS
     rows = len(records)
     body_bytes, first_row = np.empty(rows, np.int64), np.empty(rows + 1, np.int64)
-    records_bytes = np.empty(rows, np.int64)
+    base_offset, records_bytes = np.empty(rows, np.int64), np.empty(rows, np.int64)
     count = kernels.plan_batches(
         records.offset,
         records.timestamp_ms,
@@ -135,8 +143,10 @@ def _plan(
         headers.value.length,
         np.ascontiguousarray(() if grid is None else grid, np.int64),
         target_bytes,
+        cover_from,
         body_bytes,
         first_row,
+        base_offset,
         records_bytes,
     )
     size_bytes = records_bytes[:count] + HEADER_SIZE_BYTES
@@ -145,19 +155,15 @@ def _plan(
         raise Invalid(f"a record of {size_bytes.max()} bytes is larger than a batch can be", offset=offset)
     start = np.zeros(count + 1, np.int64)
     np.cumsum(size_bytes, out=start[1:])
-    base_offset = records.offset[first_row[:count]]
-    covered_to = np.empty(count, np.int64)
-    covered_to[:-1] = base_offset[1:] - 1
-    covered_to[-1] = records.offset[-1] if cover_to is None else cover_to - 1
-    last_offset = np.minimum(covered_to, base_offset + MAX_LAST_OFFSET_DELTA)
-    too_wide = np.flatnonzero(last_offset < covered_to)
+    base_offset = base_offset[:count]
+    covered_to = np.append(cover_from, records.offset[first_row[1:count] - 1] + 1)
     return _Plan(
         first_row=first_row[: count + 1],
         start=start,
-        last_offset=last_offset,
+        base_offset=base_offset,
         covered_to=covered_to,
         body_bytes=body_bytes,
-        too_wide=too_wide if len(too_wide) else None,
+        too_wide=np.flatnonzero(covered_to < base_offset),
     )
 
 
@@ -186,7 +192,7 @@ def _fill(records: Records, plan: _Plan) -> NDArray[np.uint8]:
         plan.body_bytes,
         plan.first_row,
         plan.start,
-        plan.last_offset,
+        plan.base_offset,
         buffer,
     )
     return buffer
@@ -203,18 +209,3 @@ def _compressed(batch: memoryview, compression: Compression, compressor: Compres
 def _with_crc(batch: memoryview) -> memoryview:
     _CRC.pack_into(batch, CRC_POSITION, crc32c.crc32c(batch[CRC_COVERS_FROM:]))
     return batch
-
-
-def _with_empty_batches(batches: list[memoryview], plan: _Plan, records: Records) -> list[memoryview]:
-    """Fill what the batches in ``plan.too_wide`` could not cover."""
-    assert plan.too_wide is not None, "called only where a batch can't cover its gap"
-    for batch in reversed(plan.too_wide.tolist()):
-        row = int(plan.first_row[batch])
-        beyond = OffsetRange(start=int(plan.last_offset[batch]) + 1, end=int(plan.covered_to[batch]) + 1)
-        empty = empty_batch(
-            beyond, leader_epoch=int(records.leader_epoch[row]), timestamp_ms=int(records.timestamp_ms[row])
-        )
-        batches[batch + 1 : batch + 1] = [
-            memoryview(empty)[at : at + HEADER_SIZE_BYTES] for at in range(0, len(empty), HEADER_SIZE_BYTES)
-        ]
-    return batches

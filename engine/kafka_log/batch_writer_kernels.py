@@ -89,6 +89,8 @@ _PLAN = types.int64(
     strided(types.int32),
     read_only(types.int64),
     types.int64,
+    types.int64,
+    writable(types.int64),
     writable(types.int64),
     writable(types.int64),
     writable(types.int64),
@@ -108,14 +110,18 @@ def plan_batches(  # type: ignore[no-untyped-def]
     header_value_length,
     grid,
     target_bytes,
+    cover_from,
     body_bytes,
     first_row,
+    base_offset,
     records_bytes,
 ):
     """Cut the rows into batches; returns how many (0 for no rows).
 
-    Outputs: ``body_bytes`` int64[rows], a record behind its length; ``first_row`` int64[rows + 1] of each batch, then
-    the row count; ``records_bytes`` int64[rows] of each batch.
+    A batch's base offset is the one after the record before it (``cover_from`` for the first), or its first record's
+    where that is further away than an offset delta reaches.
+    Outputs: ``body_bytes`` int64[rows], a record after its length; ``first_row`` int64[rows + 1] of each batch, then
+    the row count; ``base_offset`` and ``records_bytes`` int64[rows] of each batch.
     """
     batches = np.int64(0)
     grid_at = np.int64(0)
@@ -131,7 +137,7 @@ def plan_batches(  # type: ignore[no-untyped-def]
         fixed = 1 + fields_bytes + _varint_size(end - first) + headers_bytes
         starts = row == 0 or (
             offset[row] >= boundary
-            or offset[row] - offset[base_row] > _MAX_DELTA
+            or offset[row] - base_offset[batches - 1] > _MAX_DELTA
             or leader_epoch[row] != leader_epoch[base_row]
             or timestamp_type[row] != timestamp_type[base_row]
             # Under log append time all records of a batch have the batch's one timestamp.
@@ -139,7 +145,7 @@ def plan_batches(  # type: ignore[no-untyped-def]
         )
         if not starts:
             deltas_bytes = _varint_size(timestamp_ms[row] - timestamp_ms[base_row])
-            body = fixed + deltas_bytes + _varint_size(offset[row] - offset[base_row])
+            body = fixed + deltas_bytes + _varint_size(offset[row] - base_offset[batches - 1])
             size = body + _varint_size(body)
             starts = _HEADER_BYTES + total + size > target_bytes
         if starts:
@@ -148,11 +154,13 @@ def plan_batches(  # type: ignore[no-untyped-def]
             while grid_at < grid.shape[0] and grid[grid_at] <= offset[row]:
                 grid_at += 1
             boundary = grid[grid_at] if grid_at < grid.shape[0] else _NO_BOUNDARY
+            covered = offset[row - 1] + 1 if row > 0 else cover_from
+            base_offset[batches] = covered if offset[row] - covered <= _MAX_DELTA else offset[row]
             first_row[batches] = row
+            body = fixed + 1 + _varint_size(offset[row] - base_offset[batches])
             batches += 1
             base_row = np.int64(row)
             total = np.int64(0)
-            body = fixed + 2
             size = body + _varint_size(body)
         body_bytes[row] = body
         total += size
@@ -210,11 +218,11 @@ def fill_batches(  # type: ignore[no-untyped-def]
     body_bytes,
     first_row,
     batch_start,
-    last_offset,
+    base_offset,
     out,
 ):
-    """Write all batches behind each other; batch b lies at ``batch_start[b]`` and ends at ``batch_start[b + 1]``."""
-    for batch in range(last_offset.shape[0]):
+    """Write all batches one after the other; batch b lies at ``batch_start[b]`` and ends at ``batch_start[b + 1]``."""
+    for batch in range(base_offset.shape[0]):
         base_row = first_row[batch]
         at = batch_start[batch] + _HEADER_BYTES
         max_timestamp = timestamp_ms[base_row]
@@ -223,7 +231,7 @@ def fill_batches(  # type: ignore[no-untyped-def]
             at = _varint(out, at, body_bytes[row])
             out[at] = 0
             at = _varint(out, at + 1, timestamp_ms[row] - timestamp_ms[base_row])
-            at = _varint(out, at, offset[row] - offset[base_row])
+            at = _varint(out, at, offset[row] - base_offset[batch])
             at = _field(out, at, key_data, key_start[row], key_length[row])
             at = _field(out, at, value_data, value_start[row], value_length[row])
             first, end = _headers_of(header_first, row)
@@ -232,13 +240,13 @@ def fill_batches(  # type: ignore[no-untyped-def]
                 at = _field(out, at, header_key_data, header_key_start[header], header_key_length[header])
                 at = _field(out, at, header_value_data, header_value_start[header], header_value_length[header])
         at = batch_start[batch]
-        _be64(out, at, offset[base_row])
+        _be64(out, at, base_offset[batch])
         _be32(out, at + 8, batch_start[batch + 1] - at - 12)
         _be32(out, at + 12, np.int64(leader_epoch[base_row]))
         out[at + 16] = 2
         _be32(out, at + 17, 0)
         _be16(out, at + 21, 8 if timestamp_type[base_row] == 1 else 0)
-        _be32(out, at + 23, last_offset[batch] - offset[base_row])
+        _be32(out, at + 23, offset[first_row[batch + 1] - 1] - base_offset[batch])
         _be64(out, at + 27, timestamp_ms[base_row])
         _be64(out, at + 35, max_timestamp)
         # No producer id, epoch, sequence: -1 each.

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.kafka_log.compression import Compression
-from engine.kafka_log.record_batch import parse_header
+from engine.kafka_log.record_batch import NO_LEADER_EPOCH, parse_header
 from engine.log_reader import LogReader
 from engine.offset_range import OffsetRange
 from engine.records import Records
@@ -55,40 +55,39 @@ def plain(records: Records) -> list[PlainRecord]:
 
 def as_a_client_reads(batches: Sequence[memoryview]) -> list[PlainRecord]:
     """What aiokafka makes of the batches; each CRC is checked."""
-    found = []
+    found: list[PlainRecord] = []
     memory = MemoryRecords(b"".join(batches))
     while memory.has_next():
         batch = memory.next_batch()
         assert batch.validate_crc()
-        header = parse_header(bytes(batches[0])) if not found else None
-        assert header is None or header.magic == 2
-        epoch = batch.leader_epoch if hasattr(batch, "leader_epoch") else None
-        for record in batch:
-            found.append((record, epoch))
-    return [
-        PlainRecord(
-            offset=record.offset,
-            timestamp_ms=record.timestamp,
-            timestamp_type=record.timestamp_type,
-            leader_epoch=-2,
-            key=record.key,
-            value=record.value,
-            headers=tuple(record.headers),
-        )
-        for record, _ in found
-    ]
+        if batch.is_control_batch:
+            continue
+        found += [
+            PlainRecord(
+                offset=record.offset,
+                timestamp_ms=record.timestamp,
+                timestamp_type=record.timestamp_type,
+                leader_epoch=-2,
+                key=record.key,
+                value=record.value,
+                headers=tuple(record.headers),
+            )
+            for record in batch
+        ]
+    return found
 
 
 def check_batches(batches: Sequence[memoryview], expected: Sequence[PlainRecord], wanted: OffsetRange) -> None:
-    """The batches hold exactly ``expected`` and leave no offset of ``wanted`` behind the last one uncovered."""
+    """The batches hold exactly ``expected`` and cover every offset up to the end of ``wanted`` once."""
     assert [replace(record, leader_epoch=-2) for record in expected] == as_a_client_reads(batches)
     headers = [parse_header(bytes(batch)) for batch in batches]
     epoch_of = {record.offset: record.leader_epoch for record in expected}
     for before, after in itertools.pairwise(headers):
-        assert before.next_offset <= after.base_offset
-    for header in headers:
-        if header.record_count:
-            assert header.leader_epoch == epoch_of[header.base_offset]
+        assert before.next_offset == after.base_offset
+    for batch, header in zip(batches, headers, strict=True):
+        last_record = list(MemoryRecords(bytes(batch)).next_batch())[-1]
+        assert last_record.offset == header.last_offset, "some clients go on after the last record, not the batch"
+        assert header.leader_epoch == (NO_LEADER_EPOCH if header.is_control else epoch_of[header.last_offset])
     assert headers[-1].next_offset == wanted.end
 
 
@@ -233,31 +232,34 @@ def test_grid_is_the_same_for_a_new_process(tmp_path: Path) -> None:
     assert grids[0] == grids[1] != []
 
 
-def test_trailing_gap_is_covered_by_the_last_batch(reader: LogReader, tmp_path: Path) -> None:
+def covered_by(batches: Sequence[memoryview]) -> list[tuple[int, int, int, bool]]:
+    """(base offset, next offset, records, is control batch) of each."""
+    headers = [parse_header(batch) for batch in batches]
+    return [(header.base_offset, header.next_offset, header.record_count, header.is_control) for header in headers]
+
+
+def test_gap_is_covered_by_the_batch_after_it_and_the_last_one_by_a_control_batch(
+    reader: LogReader, tmp_path: Path
+) -> None:
     table = OffsetTable(tmp_path)
-    wanted = OffsetRange(start=0, end=1000)
-    table.add(wanted, records_of(range(100, 200)))
-    batches = read(reader, table, wanted, 150)
-    assert parse_header(bytes(batches[0])).base_offset == 150
-    assert parse_header(bytes(batches[-1])).next_offset == 1000
+    wanted = OffsetRange(start=0, end=2000)
+    table.add(OffsetRange(start=0, end=1000), records_of(range(100, 120)))
+    table.add(OffsetRange(start=1000, end=2000), records_of([1500]))
+    after = [(120, 1501, 1, False), (1501, 2000, 1, True)]
+    assert covered_by(read(reader, table, wanted, 0)) == [(0, 120, 20, False), *after]
+    assert covered_by(read(reader, table, wanted, 50)) == [(50, 120, 20, False), *after]
+    assert covered_by(read(reader, table, wanted, 110)) == [(110, 120, 10, False), *after]
+    assert covered_by(read(reader, table, wanted, 700)) == [(700, 1501, 1, False), (1501, 2000, 1, True)]
+    assert covered_by(read(reader, table, wanted, 1700)) == [(1700, 2000, 1, True)]
 
 
-def test_read_behind_the_last_record_gets_an_empty_batch(reader: LogReader, tmp_path: Path) -> None:
-    table = OffsetTable(tmp_path)
-    wanted = OffsetRange(start=0, end=1000)
-    table.add(wanted, records_of(range(100, 200)))
-    (batch,) = read(reader, table, wanted, 500)
-    header = parse_header(bytes(batch))
-    assert (header.base_offset, header.next_offset, header.record_count) == (500, 1000, 0)
-
-
-def test_range_without_a_record_is_one_empty_batch(reader: LogReader, tmp_path: Path) -> None:
+def test_range_without_a_record_is_one_control_batch(reader: LogReader, tmp_path: Path) -> None:
     table = OffsetTable(tmp_path)
     wanted = OffsetRange(start=10, end=50)
     table.add(wanted, records_of([]))
-    (batch,) = read(reader, table, wanted, 10)
-    assert as_a_client_reads([batch]) == []
-    assert parse_header(bytes(batch)).next_offset == 50
+    batches = read(reader, table, wanted, 10)
+    assert as_a_client_reads(batches) == []
+    assert covered_by(batches) == [(10, 50, 1, True)]
     assert len(reader.offset_grid(table.view, 0, wanted)) == 0
     assert len(reader.time_index(table.view, 0, wanted)[0]) == 0
 

@@ -283,7 +283,7 @@ def reader_serves_over_holes() -> AbstractContextManager[Any]:
 def batches_leave_gaps_out() -> AbstractContextManager[Any]:
     right = log_reader.encode_batches
 
-    def encode(*args: Any, cover_to: int | None = None, **named: Any) -> Any:
+    def encode(*args: Any, cover_from: int | None = None, **named: Any) -> Any:
         return right(*args, **named)
 
     return mock.patch.object(log_reader, "encode_batches", encode)

@@ -2,17 +2,21 @@ from __future__ import annotations
 
 import itertools
 import os
+import struct
 from dataclasses import replace
 from pathlib import Path
 
+import crc32c
 import numpy as np
 import pytest
+from aiokafka.record.control_record import ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kafka.record.memory_records import MemoryRecords as PythonMemoryRecords
 
 from engine.errors import Invalid
-from engine.kafka_log.batch_writer import empty_batch, encode_batches
+from engine.kafka_log.batch_writer import control_batches, encode_batches
 from engine.kafka_log.compression import Compression
 from engine.kafka_log.record_batch import BatchHeader, parse_header
 from engine.offset_range import OffsetRange
@@ -42,44 +46,60 @@ def read_by_aiokafka(batch: memoryview) -> list[Row]:
             headers=tuple((key.encode(), value) for key, value in record.headers),
         )
         for record in read
+        if not read.is_control_batch
     ]
+
+
+def readable(rows: list[Row]) -> list[Row]:
+    """Header keys as both Python clients decode them: UTF-8."""
+    return [
+        replace(row, headers=tuple((key.replace(b"\xff", b"?"), value) for key, value in row.headers)) for row in rows
+    ]
+
+
+def shown_by_kafka_python(batch: memoryview) -> list[int]:
+    """The offsets of the records that kafka-python gives to its application."""
+    read = PythonMemoryRecords(bytes(batch)).next_batch()
+    return [] if read.is_control_batch else [record.offset for record in read]
 
 
 @pytest.mark.parametrize("compression", Compression)
 @given(rows=rows_strategy(), target_bytes=st.sampled_from([1, 500, 32 << 10]))
 @settings(max_examples=30, deadline=None)
 def test_batches_are_read_back_by_aiokafka(compression: Compression, rows: list[Row], target_bytes: int) -> None:
-    # aiokafka decodes header keys as UTF-8.
-    readable = [
-        replace(row, headers=tuple((key.replace(b"\xff", b"?"), value) for key, value in row.headers)) for row in rows
-    ]
-    batches = encode_batches(records_from(readable), target_bytes=target_bytes, compression=compression)
-    assert [row for batch in batches for row in read_by_aiokafka(batch)] == readable
+    rows = readable(rows)
+    batches = encode_batches(records_from(rows), target_bytes=target_bytes, compression=compression)
+    assert [row for batch in batches for row in read_by_aiokafka(batch)] == rows
 
 
 @given(
     rows=rows_strategy(),
     target_bytes=st.sampled_from([1, 300, 32 << 10]),
-    beyond=st.none() | st.integers(1, 2**34),
+    before=st.none() | st.integers(0, 2**34),
     every=st.integers(1, 40),
 )
 @settings(max_examples=150, deadline=None)
-def test_every_offset_is_covered_once_and_batches_begin_on_the_grid(
-    rows: list[Row], target_bytes: int, beyond: int | None, every: int
+def test_every_offset_is_covered_once_and_batches_end_before_the_grid(
+    rows: list[Row], target_bytes: int, before: int | None, every: int
 ) -> None:
     first, last = rows[0].offset, rows[-1].offset
     grid = sorted({row.offset for row in rows[::every]} | {first + 3, last + 1})
-    cover_to = None if beyond is None else last + beyond
-    headers = headers_of(encode_batches(records_from(rows), grid=grid, target_bytes=target_bytes, cover_to=cover_to))
-    assert headers[0].base_offset == first
-    assert headers[-1].next_offset == (last + 1 if cover_to is None else cover_to)
-    for before, after in itertools.pairwise(headers):
-        assert before.next_offset == after.base_offset
+    start = first if before is None else max(0, first - before)
+    batches = encode_batches(
+        records_from(readable(rows)), grid=grid, target_bytes=target_bytes, cover_from=None if before is None else start
+    )
+    headers = headers_of(batches)
+    assert headers[0].base_offset == start
+    assert headers[-1].last_offset == last
+    for one, after in itertools.pairwise(headers):
+        assert one.next_offset == after.base_offset
     for header in headers:
         held = [row.offset for row in rows if header.base_offset <= row.offset < header.next_offset]
-        inside = [offset for offset in grid if header.base_offset < offset <= max(held, default=-1)]
-        assert not inside, "a batch holds no records of both sides of a grid offset"
-    assert sum(header.record_count for header in headers) == len(rows)
+        assert (len(held), held[-1:]) == ((0, []) if header.is_control else (header.record_count, [header.last_offset]))
+        assert not [offset for offset in grid if held and held[0] < offset <= held[-1]], (
+            "a batch holds no records of both sides of a grid offset"
+        )
+    assert [row for batch in batches for row in shown_by_kafka_python(batch)] == [row.offset for row in rows]
 
 
 def test_batches_never_span_leader_epochs_or_timestamp_types() -> None:
@@ -115,29 +135,29 @@ def test_record_larger_than_the_target_is_a_batch_of_its_own() -> None:
     assert [header.record_count for header in headers] == [1, 1, 1]
 
 
-def test_batches_extend_over_the_gaps_behind_them() -> None:
+def test_batches_cover_the_gaps_before_them() -> None:
     gaps = [Row(offset=10), Row(offset=11), Row(offset=50)]
-    headers = headers_of(encode_batches(records_from(gaps), grid=[20, 40], cover_to=100))
-    assert [(header.base_offset, header.next_offset) for header in headers] == [(10, 50), (50, 100)]
-    headers = headers_of(encode_batches(records_from(gaps), target_bytes=1, cover_to=51))
-    assert [(header.base_offset, header.next_offset) for header in headers] == [(10, 11), (11, 50), (50, 51)]
+    headers = headers_of(encode_batches(records_from(gaps), grid=[20, 40], cover_from=0))
+    assert [(header.base_offset, header.next_offset) for header in headers] == [(0, 12), (12, 51)]
+    headers = headers_of(encode_batches(records_from(gaps), target_bytes=1))
+    assert [(header.base_offset, header.next_offset) for header in headers] == [(10, 11), (11, 12), (12, 51)]
 
 
-def test_gap_wider_than_a_batch_is_filled_with_empty_batches() -> None:
+def test_gap_wider_than_a_batch_is_filled_with_control_batches() -> None:
     far = [Row(offset=5, leader_epoch=3), Row(offset=5 + 2**33, leader_epoch=3)]
     headers = headers_of(encode_batches(records_from(far)))
-    assert [header.record_count for header in headers] == [1, 0, 0, 0, 1]
+    assert [header.is_control for header in headers] == [False, True, True, True, True, False]
+    assert [header.record_count for header in headers] == [1] * 6
     assert all(before.next_offset == after.base_offset for before, after in itertools.pairwise(headers))
-    assert {header.leader_epoch for header in headers} == {3}
 
 
-def test_cover_to_at_or_below_the_last_record_is_invalid() -> None:
-    with pytest.raises(Invalid, match="last record is at 9"):
-        encode_batches(records_from(rows(0, 10)), cover_to=9)
+def test_beginning_above_the_first_record_is_invalid() -> None:
+    with pytest.raises(Invalid, match="first record is at 0"):
+        encode_batches(records_from(rows(0, 10)), cover_from=1)
 
 
 def test_no_records_make_no_batches() -> None:
-    assert encode_batches(records_from(rows(0, 3)).slice(1, 1), cover_to=10) == []
+    assert encode_batches(records_from(rows(0, 3)).slice(1, 1), cover_from=0) == []
 
 
 def test_slices_and_strided_columns_are_written_as_their_rows() -> None:
@@ -149,16 +169,42 @@ def test_slices_and_strided_columns_are_written_as_their_rows() -> None:
     )
 
 
-def test_empty_batch_covers_its_range_with_a_valid_crc() -> None:
-    data = empty_batch(OffsetRange(start=4, end=9), leader_epoch=2, timestamp_ms=123)
-    header = parse_header(data)
-    assert (header.base_offset, header.next_offset, header.record_count, header.leader_epoch) == (4, 9, 0, 2)
-    assert (header.base_timestamp_ms, header.max_timestamp_ms, len(data)) == (-1, 123, 61)
-    batch = MemoryRecords(data).next_batch()
-    assert batch is not None
-    assert batch.validate_crc()
-    assert list(batch) == []
-    assert empty_batch(OffsetRange(start=4, end=4), leader_epoch=2) == b""
+def test_control_batch_is_the_one_of_the_byte_table() -> None:
+    (batch,) = control_batches(OffsetRange(start=4, end=300))
+    assert bytes(batch[:17]) == struct.pack(">qiib", 4, 67, -1, 2)
+    assert bytes(batch[21:61]) == struct.pack(">hiqqqhii", 0x30, 295, -1, -1, -1, -1, -1, 1)
+    assert batch[61:].hex(" ") == "22 00 00 ce 04 08 00 00 00 01 0c 00 00 00 00 00 00 00"
+    assert parse_header(batch).crc32c == crc32c.crc32c(batch[21:])
+
+
+def test_control_batch_is_a_commit_that_clients_pass_over() -> None:
+    (batch,) = control_batches(OffsetRange(start=4, end=9))
+    aio = MemoryRecords(bytes(batch)).next_batch()
+    assert aio is not None
+    assert (aio.validate_crc(), aio.is_control_batch, aio.is_transactional) == (True, True, True)
+    assert (aio.producer_id, aio.next_offset) == (-1, 9)
+    (record,) = aio
+    assert (record.offset, record.timestamp) == (8, -1)
+    assert ControlRecord.parse(record.key) == ControlRecord(version=0, type_=1)
+    python = PythonMemoryRecords(bytes(batch)).next_batch()
+    assert (python.validate_crc(), python.is_control_batch, python.next_offset) == (True, True, 9)
+    (record,) = python
+    assert (record.offset, record.version, record.commit) == (8, 0, True)
+    assert shown_by_kafka_python(batch) == []
+
+
+@pytest.mark.parametrize("width", [0, 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32, 2**32 + 1])
+def test_control_batches_cover_any_width(width: int) -> None:
+    covered = OffsetRange(start=7, end=7 + width)
+    batches = control_batches(covered)
+    headers = headers_of(batches)
+    assert len(headers) == -(-width // 2**31)
+    ends = [covered.start, *(header.next_offset for header in headers)]
+    assert [header.base_offset for header in headers] == ends[:-1]
+    assert ends[-1] == covered.end
+    for header, batch in zip(headers, batches, strict=True):
+        (record,) = PythonMemoryRecords(bytes(batch)).next_batch()
+        assert record.offset == header.last_offset
 
 
 def test_grid_may_be_an_array_and_begin_before_the_records() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import FloebergError, Unavailable
-from engine.kafka_log.batch_writer import empty_batch, encode_batches
+from engine.kafka_log.batch_writer import control_batches, encode_batches
 from engine.offset_range import OffsetRange
 from engine.records import Records
 from engine.table.verifier import VerifiedRange
@@ -84,9 +84,9 @@ class KeptLog:
     def _batches(self, of: RemoteSegment, start: int, max_bytes: int) -> Iterator[memoryview]:
         begin, end = np.searchsorted(self.all.offset, [start, of.range.end])
         wanted = self.all.slice(int(begin), int(end))
-        made = encode_batches(wanted, grid=self._grid(of), cover_to=of.range.end)
-        if not made:
-            made = [memoryview(empty_batch(OffsetRange(start=start, end=of.range.end), leader_epoch=4))]
+        made = encode_batches(wanted, grid=self._grid(of), cover_from=start)
+        covered = int(wanted.offset[-1]) + 1 if len(wanted) else start
+        made += control_batches(OffsetRange(start=covered, end=of.range.end))
         made_bytes = 0
         self.reading.release()
         try:
@@ -95,7 +95,7 @@ class KeptLog:
                 if self.batches_made == self.failure_after_batches:
                     raise Unavailable("The warehouse went away")
                 self.batches_made += 1
-                yield memoryview(batch)
+                yield batch
                 made_bytes += len(batch)
                 if made_bytes >= max_bytes:
                     return
