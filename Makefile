@@ -21,7 +21,7 @@ FROM ?= 0
 SECONDS ?= 60
 SEED ?= 1
 
-.PHONY: demo test simulate fuzz lint bench jar wheel check-jdk clean format
+.PHONY: demo test clients simulate fuzz lint bench jar wheel check-jdk check-clients clean format
 
 demo: $(INSTALLED) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -31,6 +31,12 @@ test: $(INSTALLED) $(JAR)
 	$(TIED) $(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m "not broker and not spark and not catalog" && wait $$!'
 	$(TIED) env $(CHECKED) $(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m kernels
 	$(TIED) $(BIN)/pytest -n $(PARALLEL_SERVERS) --dist loadgroup -m 'broker or spark or catalog'
+
+# Clients of Node.js and Go, which nothing else here needs.
+clients: check-clients $(INSTALLED) $(JAR)
+	npm install --no-save --no-audit --no-fund --loglevel=error --prefix build/clients/node kafkajs@2.2.4
+	GOMODCACHE=$(CURDIR)/build/clients/go-modules GOFLAGS=-modcacherw go build -C tests/clients/go -o $(CURDIR)/build/clients/ ./kafka_go ./franz_go ./sarama
+	$(BIN)/pytest tests/native/node_and_go_clients.py
 
 simulate: $(INSTALLED)
 	$(TIED) $(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
@@ -69,6 +75,10 @@ $(JAR): $(INSTALLED) $(wildcard plugin/src/*.java plugin/src/*/*.java plugin/src
 
 check-jdk:
 	@command -v javac >/dev/null || { echo 'Floeberg needs a JDK 17 or newer: install one and put javac on the PATH'; exit 1; }
+
+check-clients:
+	@command -v npm >/dev/null && command -v node >/dev/null || { echo 'make clients needs Node.js 20 or newer: install it and put node and npm on the PATH'; exit 1; }
+	@command -v go >/dev/null || { echo 'make clients needs Go 1.25 or newer: install it and put go on the PATH'; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist $(JAR)

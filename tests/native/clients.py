@@ -7,6 +7,7 @@ import itertools
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
@@ -25,8 +26,20 @@ _groups = itertools.count()
 Read = tuple[int, Sent]
 """An offset and what a consumer got there."""
 
-Client = Callable[[str, str, int, int, Callable[[int], None], bool], list[Read]]
-"""(bootstrap, topic, from offset, to offset, told how far it is, subscribe) -> what it read."""
+
+class Client(Protocol):
+    """Reads from ``start`` to the offset before ``end``; ``progress`` is told how far it is."""
+
+    def __call__(
+        self,
+        bootstrap: str,
+        topic: str,
+        start: int,
+        end: int,
+        progress: Callable[[int], None],
+        subscribe: bool,
+        isolation: str = "read_committed",
+    ) -> list[Read]: ...
 
 
 def group() -> str:
@@ -34,7 +47,13 @@ def group() -> str:
 
 
 def confluent(
-    bootstrap: str, topic: str, start: int, end: int, progress: Callable[[int], None], subscribe: bool
+    bootstrap: str,
+    topic: str,
+    start: int,
+    end: int,
+    progress: Callable[[int], None],
+    subscribe: bool,
+    isolation: str = "read_committed",
 ) -> list[Read]:
     """librdkafka; raises what the application would be told."""
     consumer = Consumer(
@@ -43,6 +62,7 @@ def confluent(
             "group.id": group(),
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "isolation.level": isolation,
             "check.crcs": True,
         }
     )
@@ -74,11 +94,21 @@ def _from_confluent(message: object) -> Sent:
 
 
 def aio(
-    bootstrap: str, topic: str, start: int, end: int, progress: Callable[[int], None], subscribe: bool
+    bootstrap: str,
+    topic: str,
+    start: int,
+    end: int,
+    progress: Callable[[int], None],
+    subscribe: bool,
+    isolation: str = "read_committed",
 ) -> list[Read]:
     async def read() -> list[Read]:
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap, group_id=group(), auto_offset_reset="earliest", enable_auto_commit=False
+            bootstrap_servers=bootstrap,
+            group_id=group(),
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level=isolation,
         )
         await consumer.start()
         try:
@@ -102,10 +132,20 @@ def aio(
 
 
 def python(
-    bootstrap: str, topic: str, start: int, end: int, progress: Callable[[int], None], subscribe: bool
+    bootstrap: str,
+    topic: str,
+    start: int,
+    end: int,
+    progress: Callable[[int], None],
+    subscribe: bool,
+    isolation: str = "read_committed",
 ) -> list[Read]:
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap, group_id=group(), auto_offset_reset="earliest", enable_auto_commit=False
+        bootstrap_servers=bootstrap,
+        group_id=group(),
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        isolation_level=isolation,
     )
     try:
         if subscribe:
@@ -134,12 +174,14 @@ def _from_python(message: object) -> Sent:
     )
 
 
-def java_console(bootstrap: str, topic: str, count: int, *, subscribe: bool) -> list[str]:
+def java_console(
+    bootstrap: str, topic: str, count: int, *, subscribe: bool, isolation: str = "read_committed"
+) -> list[str]:
     """The lines that Kafka's own console consumer prints: timestamp, offset, headers, key, value."""
     command = [java_command(), "-Xmx256m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     command += ["-cp", class_path(resolve_jars(KAFKA_TOOLS)), "org.apache.kafka.tools.consumer.ConsoleConsumer"]
     command += ["--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", str(count)]
-    command += ["--timeout-ms", "60000"]
+    command += ["--timeout-ms", "60000", "--isolation-level", isolation]
     command += ["--group", group(), "--from-beginning"] if subscribe else ["--partition", "0", "--offset", "earliest"]
     for name in ("timestamp", "offset", "headers", "key"):
         command += ["--property", f"print.{name}=true"]
@@ -164,4 +206,4 @@ def _until_timeout() -> Iterator[None]:
         yield
 
 
-CLIENTS = {"confluent-kafka": confluent, "aiokafka": aio, "kafka-python": python}
+CLIENTS: dict[str, Client] = {"confluent-kafka": confluent, "aiokafka": aio, "kafka-python": python}

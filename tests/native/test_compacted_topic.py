@@ -7,16 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.native.stage import PLAIN, NativeStage, Sent, eventually, sample
+from tests.native.gapped_topics import COMPACTED
+from tests.native.stage import NativeStage, Sent, eventually, sample
 from tests.native.transactional_topic import TransactionalTopic
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("native")]
-COMPACTED = {
-    **PLAIN,
-    "cleanup.policy": "compact",
-    "min.cleanable.dirty.ratio": "0.01",
-    "max.compaction.lag.ms": "1000",
-}
 RECORDS = 20_000
 KEYS = 500
 
