@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import Invalid, Unavailable
+from floeberg.plain_value import as_written
 
 CATALOG_NAME = "floeberg"
 _EXTENSIONS = ("httpfs", "avro", "iceberg")
 """In the order they load: iceberg reads its manifests with avro and calls the catalog with httpfs."""
+
+_ONLY_TEXT = frozenset({"INTERVAL", "TIMESTAMP_NS"})
 
 
 class DuckdbSession:
@@ -48,12 +51,28 @@ class DuckdbSession:
         self.close()
 
     def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Column names and all rows of a statement. Raises ``Invalid`` with DuckDB's own words when it refuses."""
+        """Column names and all rows of a statement. Raises ``Invalid`` with DuckDB's own words when it refuses.
+
+        What Python has no type for (months in an interval, nanoseconds) is the text that DuckDB writes.
+        """
         try:
-            answer = self._connection.execute(sql)
-            return [column[0] for column in answer.description or []], answer.fetchall()
+            answer = self._connection.sql(sql)
+            if answer is None:
+                return [], []  # a SET, or nothing but a comment
+            names, types = answer.columns, [str(kind) for kind in answer.types]
+            if any(kind in _ONLY_TEXT for kind in types):
+                parts = (f"#{at}::VARCHAR" if kind in _ONLY_TEXT else f"#{at}" for at, kind in enumerate(types, 1))
+                answer = answer.project(", ".join(parts))
+            rows = answer.fetchall()
         except self._errors as error:
             raise Invalid(f"DuckDB refuses the query: {error}") from error
+        is_float = ["FLOAT" in kind for kind in types]
+        if any(is_float):
+            rows = [
+                tuple(as_written(value) if narrow else value for narrow, value in zip(is_float, row, strict=True))
+                for row in rows
+            ]
+        return names, rows
 
     def close(self) -> None:
         self._connection.close()

@@ -9,6 +9,7 @@ from typing import Any
 from engine.errors import Invalid
 from floeberg.jdk import java_command
 from floeberg.maven_jars import ICEBERG_SPARK, class_path, resolve_jars
+from floeberg.plain_value import as_written
 
 CATALOG_NAME = "floeberg"
 
@@ -64,9 +65,25 @@ class SparkSession:
         """Column names and all rows of a statement. Raises ``Invalid`` with Spark's own words when it refuses."""
         try:
             answer = self._session.sql(sql)
-            return list(answer.columns), [tuple(row) for row in answer.collect()]
+            is_float = ["float" in kind for _, kind in answer.dtypes]
+            rows = [tuple(_with_names(value) for value in row) for row in answer.collect()]
         except self._errors as error:
             raise Invalid(f"Spark refuses the query: {str(error).splitlines()[0]}") from error
+        return list(answer.columns), [
+            tuple(as_written(value) if narrow else value for narrow, value in zip(is_float, row, strict=True))
+            for row in rows
+        ]
 
     def close(self) -> None:
         self._session.stop()
+
+
+def _with_names(value: Any) -> Any:
+    """Structs, which Spark gives as tuples that know their names, as dicts."""
+    if isinstance(value, tuple) and hasattr(value, "__fields__"):
+        return {name: _with_names(item) for name, item in zip(value.__fields__, value, strict=True)}
+    if isinstance(value, list):
+        return [_with_names(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_names(item) for key, item in value.items()}
+    return value

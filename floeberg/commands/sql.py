@@ -8,16 +8,20 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from engine.errors import Invalid
 from floeberg.commands.context import CommandContext
 from floeberg.console import out, print_json
-from floeberg.plain_value import plain
+from floeberg.plain_value import plain, shown
 from floeberg.settings import Listen, Settings
 
 ENGINES = ("duckdb", "spark")
+_WIDEST_TABLE = 1 << 20
+"""Columns of text; beyond them even a file's lines are cut."""
 
 
 def sql(
@@ -29,13 +33,18 @@ def sql(
     """Run a SQL query over the tables, through the table door."""
     if engine not in ENGINES:
         raise Invalid(f"There is no engine {engine!r}", next_step=f"choose {' or '.join(ENGINES)}")
+    if not query.strip():
+        raise Invalid(
+            "The query is empty", next_step="floeberg sql 'SELECT count(*) FROM …'; tables are named as topics"
+        )
     command = CommandContext.of(context)
     with table_door(command) as (url, token):
         names, rows = run_query(engine, query, url=url, token=token, namespace=command.settings.namespace)
     if as_json:
+        names = _told_apart(names)
         print_json([{name: plain(value) for name, value in zip(names, row, strict=True)} for row in rows])
     else:
-        out.print(result_table(names, rows))
+        _show(names, rows)
 
 
 def run_query(
@@ -83,18 +92,44 @@ def result_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """Rows for a person: numbers to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(names):
-        numeric = bool(rows) and all(isinstance(row[index], (int, float, Decimal)) for row in rows)
-        table.add_column(escape(name), justify="right" if numeric else "left")
+        kinds = {type(row[index]) for row in rows} - {type(None)}
+        numeric = bool(kinds) and kinds <= {int, float, Decimal}
+        table.add_column(escape(name), justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(escape(_cell(value)) for value in row))
+        table.add_row(*(escape(shown(value)) for value in row))
     return table
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.2f}" if isinstance(value, float) else str(plain(value))
+def _show(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table as wide as its content, or, where the terminal is narrower, each row as lines of name and value."""
+    if not names:
+        return
+    table = result_table(names, rows)
+    unbounded = out.options.update(max_width=_WIDEST_TABLE)
+    width = Measurement.get(out, unbounded, table).maximum
+    if out.is_terminal and width > out.width:
+        _print_records(names, rows)
+    else:
+        # What reads it from a pipe or a file finds every value in one piece.
+        Console(file=out.file, width=max(1, width), highlight=False).print(table)
+
+
+def _print_records(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Rows one after the other, a line a column."""
+    longest = max(map(len, names), default=0)
+    for number, row in enumerate(rows, 1):
+        out.print(f"[dim]row {number}[/dim]")
+        for name, value in zip(names, row, strict=True):
+            out.print(f"[bold]{escape(name.ljust(longest))}[/bold]  {escape(shown(value))}", soft_wrap=True)
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Names as members of an object: the second ``a`` is ``a_1``, as DuckDB calls it in a subquery."""
+    found: list[str] = []
+    for name in names:
+        number, unused = 0, name
+        while unused in found:
+            number += 1
+            unused = f"{name}_{number}"
+        found.append(unused)
+    return found

@@ -30,7 +30,7 @@ _TIERING_TIMEOUT_SECONDS = 180.0
 _LOOK_EVERY_SECONDS = 0.25
 
 _DUCKDB_QUERY = f"""
-SELECT channel, count(*) AS orders, sum(amount) AS revenue, avg(len(items)) AS items
+SELECT channel, count(*) AS orders, sum(amount) AS revenue, round(avg(len(items)), 2) AS items
 FROM {TOPIC} GROUP BY channel ORDER BY revenue DESC
 """
 _SPARK_QUERY = f"""
