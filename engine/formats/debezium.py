@@ -41,7 +41,7 @@ WITH_SCHEMAS = "json"
 """The format whose values Kafka Connect may write with their schema beside."""
 
 # Columns that a format adds to the value's own fields; they keep their names.
-_OF_FORMATS = ("json_form", "kafka_rest", "protobuf_message")
+_OF_FORMATS = ("kafka_form", "json_form", "kafka_rest", "protobuf_message")
 # What would be taken for the envelope's columns, Kafka's or a format's; engines compare names without case.
 _TAKEN = re.compile(rf"(?:{ESCAPE})*(?:(?:{PREFIX}|kafka_).*|json_form|protobuf_message)", re.IGNORECASE | re.DOTALL)
 

@@ -22,7 +22,7 @@ from engine.formats.json_encoder import encode_with
 from engine.formats.json_fields import propose_fields
 from engine.formats.json_form import form_of, text_of
 from engine.formats.json_inference import INFERENCE, MAX_VERSIONS, OPEN, Inference
-from engine.formats.json_mapping import FORM_COLUMN, REST_COLUMN
+from engine.formats.json_mapping import REST_COLUMN, form_column
 from engine.formats.json_program import JsonProgram, compile_program
 from engine.formats.schema_source import PLAIN_SCHEMA_ID
 from engine.formats.utf8_kernels import rows_not_utf8
@@ -75,6 +75,7 @@ class JsonCodec:
 
     def __init__(self, spec: CodecSpec, fields: Sequence[pa.Field]) -> None:
         self.fields = tuple(fields)
+        self._form_column = form_column(fields)
         self._spec = spec
         self._forms: dict[tuple[int, str | None], EncodeProgram] = {}
         inferred = [schema_id for schema_id in spec.schemas if schema_id < 0]
@@ -183,7 +184,7 @@ class JsonCodec:
     def _with_own_columns(self, columns: pa.StructArray, body: ByteSpans, block: _Block) -> pa.StructArray:
         children = []
         for index, field in enumerate(self.fields):
-            if field.name == FORM_COLUMN and field.type == pa.string():
+            if field.name == self._form_column and field.type == pa.string():
                 texts = pa.array([*block.form_texts, None], pa.string())
                 children.append(texts.take(pa.array(np.where(block.form >= 0, block.form, len(texts) - 1))))
             elif field.name == REST_COLUMN and field.type == pa.string():
@@ -197,7 +198,7 @@ class JsonCodec:
         start = np.zeros(len(wanted), np.int64)
         length = np.full(len(wanted), NULL_LENGTH, np.int32)
         bound = columns_of(columns, self.fields, len(wanted))
-        form, texts = _form_indices(column_of(columns, FORM_COLUMN), len(wanted))
+        form, texts = _form_indices(column_of(columns, self._form_column), len(wanted))
         out, used = np.empty(0, np.uint8), 0
         for identifier in distinct(ids[wanted]):
             program = self._schemas.to_encode(identifier).program
@@ -245,9 +246,9 @@ def _form_indices(column: pa.Array | None, count: int) -> tuple[NDArray[np.int64
     texts = column.dictionary.to_pylist()
     indices = column.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)
     if len(indices) != count:
-        raise Corrupt(f"the column {FORM_COLUMN} has {len(indices)} rows, {count} were asked about")
+        raise Corrupt(f"the column of forms has {len(indices)} rows, {count} were asked about")
     if bool(((indices < 0) | (indices > len(texts))).any()):
-        raise Corrupt(f"the column {FORM_COLUMN} points outside of its dictionary")
+        raise Corrupt("the column of forms points outside of its dictionary")
     return indices, [*texts, None]
 
 

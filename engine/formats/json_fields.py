@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from engine.formats.column_evolution import evolve_columns
-from engine.formats.json_mapping import EXTRA_FIELDS, opaque_members, wanted_fields
+from engine.formats.json_mapping import opaque_members, own_fields, wanted_fields
 from engine.formats.json_schema import parse_schema
 from engine.formats.value_codec import FieldProposal, KnownSchema, OnConflict
 
@@ -21,5 +21,5 @@ def propose_fields(
         wanted, unmapped = wanted_fields(root), opaque_members(root)
     earlier = [(wanted_fields(parse_schema(one.text)), one.placement) for one in known]
     return evolve_columns(
-        existing, [*wanted, *EXTRA_FIELDS], earlier=earlier, on_conflict=on_conflict, unmapped=unmapped
+        existing, [*wanted, *own_fields(existing)], earlier=earlier, on_conflict=on_conflict, unmapped=unmapped
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from engine.formats.json_schema import ListNode, MapNode, Node, ObjectNode, Opaque, Scalar
 
-FORM_COLUMN = "json_form"
+FORM_COLUMN = "kafka_form"
+FORMER_FORM_COLUMN = "json_form"
+"""What the form's column is called in tables that were made before it stood among Kafka's own names."""
+
 REST_COLUMN = "kafka_rest"
-EXTRA_FIELDS = (pa.field(FORM_COLUMN, pa.string()), pa.field(REST_COLUMN, pa.string()))
+OWN_COLUMNS = frozenset({FORM_COLUMN, FORMER_FORM_COLUMN, REST_COLUMN})
+"""What the codec notes beside the value: no part of it."""
 
 VALUE_NAME = "value"
 """The single column of a schema that is no object with members."""
@@ -54,6 +58,17 @@ def fields_of(node: ObjectNode, *, is_top: bool = False) -> Iterator[pa.Field]:
             yield pa.field(names[name], kind)
 
 
+def form_column(fields: Iterable[pa.Field]) -> str:
+    """The name of the form's column beside these ones."""
+    is_former = any(field.name == FORMER_FORM_COLUMN and field.type == pa.string() for field in fields)
+    return FORMER_FORM_COLUMN if is_former else FORM_COLUMN
+
+
+def own_fields(existing: Iterable[pa.Field]) -> tuple[pa.Field, ...]:
+    """The codec's own columns of a table that has the ``existing`` ones."""
+    return pa.field(form_column(existing), pa.string()), pa.field(REST_COLUMN, pa.string())
+
+
 def wanted_fields(root: Node) -> list[pa.Field]:
     """The columns that a whole schema wants at the top."""
     if isinstance(root, ObjectNode):
@@ -74,7 +89,7 @@ def column_names(members: Sequence[str], *, is_top: bool) -> Mapping[str, str]:
         name = "".join(
             "_" if character in _DIVIDERS or not character.isprintable() else character for character in member
         )
-        if not name or (is_top and (name.casefold().startswith(_TAKEN_PREFIX) or name == FORM_COLUMN)):
+        if not name or (is_top and (name.casefold().startswith(_TAKEN_PREFIX) or name == FORMER_FORM_COLUMN)):
             name = f"_{name}"
         plain, number = name, 2
         while name != member and name in taken:

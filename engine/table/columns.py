@@ -26,8 +26,8 @@ HEADERS_TYPE = pa.list_(
 )
 
 
-REST_COLUMN = "kafka_rest"
-"""A codec fills it, like the value's columns: with the text of values that have parts without a column."""
+_CODECS_OWN = frozenset({"kafka_rest", "kafka_form"})
+"""Codecs fill them, like the value's columns: with the text of what has no column, and with how a text was spelled."""
 
 _KEYS_WITH_SCHEMAS = frozenset({"avro", "protobuf", "json"})
 _TYPED_KEYS = _KEYS_WITH_SCHEMAS | {"csv"}
@@ -146,7 +146,7 @@ class TableLayout:
 
     def is_metadata(self, name: str) -> bool:
         """Whether a column is, or would be taken for, one of Kafka's own; engines compare names without case."""
-        return name.casefold().startswith(self.prefix.casefold()) and name != REST_COLUMN
+        return name.casefold().startswith(self.prefix.casefold()) and name not in _CODECS_OWN
 
     def to_json(self) -> str:
         return json.dumps({"prefix": self.prefix, "key": self.key}, sort_keys=True)

@@ -33,7 +33,7 @@ MOST_REASONS = 100
 
 OTHER_REASONS = "other reasons"
 
-_SPELLING = frozenset({"json_form"})
+_SPELLING = frozenset({"kafka_form", "json_form"})
 """Columns that say how a value was written, not what it says: nobody gains by them."""
 
 _NOTHING_KEPT = 1

@@ -18,7 +18,7 @@ from floeberg.console import print_line
 from floeberg.plain_value import plain
 
 if TYPE_CHECKING:
-    from engine.formats.value_codec import Decoded
+    from engine.formats.value_codec import Decoded, ValueCodec
     from engine.log_reader import LogReader
     from engine.records import ByteSpans, Records
     from engine.table.row_codecs import RowCodecs
@@ -91,8 +91,8 @@ def _plain_records(records: Records, partition: int, codecs: RowCodecs) -> Itera
 
     value, key = codecs.decode(records)
     is_single = [field.name for field in codecs.value.fields] == ["value"] and codecs.value.name in {"raw", "string"}
-    values = _decoded(records.value, None if is_single else value)
-    keys, schema_ids = _decoded(records.key, key), value.schema_id.to_pylist()
+    values = _decoded(records.value, None if is_single else value, codecs.value)
+    keys, schema_ids = _decoded(records.key, key, codecs.key), value.schema_id.to_pylist()
     key_schema_ids = None if key is None else key.schema_id.to_pylist()
     errors = error_column(value, key).to_pylist()
     for row in range(len(records)):
@@ -111,12 +111,16 @@ def _plain_records(records: Records, partition: int, codecs: RowCodecs) -> Itera
         }
 
 
-def _decoded(content: ByteSpans, decoded: Decoded | None) -> list[Any]:
+def _decoded(content: ByteSpans, decoded: Decoded | None, codec: ValueCodec | None) -> list[Any]:
     """Each string as its columns where these are all of it, else as text."""
+    from engine.formats.json_mapping import OWN_COLUMNS
+
     texts = [_text(content[row]) for row in range(len(content))]
     if decoded is None:
         return texts
     columns = decoded.columns.to_pylist()
+    if codec is not None and codec.name == "json":
+        columns = [row and {name: part for name, part in row.items() if name not in OWN_COLUMNS} for row in columns]
     is_whole = [text is not None and decoded.reason_of(row) is None for row, text in enumerate(texts)]
     return [plain(column) if whole else text for column, whole, text in zip(columns, is_whole, texts, strict=True)]
 

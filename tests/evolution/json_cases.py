@@ -8,7 +8,7 @@ from typing import Any
 from tests.evolution.case import LONG, TEXT, case, v
 
 _case = partial(case, codec="json")
-_OWN = {"json_form": TEXT, "kafka_rest": TEXT}
+_OWN = {"kafka_form": TEXT, "kafka_rest": TEXT}
 INTEGER, NUMBER, STRING = ({"type": kind} for kind in ("integer", "number", "string"))
 
 

@@ -53,7 +53,7 @@ def test_every_byte_comes_back_by_offset_and_every_column_holds_its_field(
 
 def own_of(row: dict[str, Any]) -> dict[str, Any]:
     """Without what the JSON codec adds of how the text was spelled."""
-    return {name: value for name, value in row.items() if name != "json_form"}
+    return {name: value for name, value in row.items() if name != "kafka_form"}
 
 
 def test_duckdb_sees_the_same_rows(door: str, played: dict[str, PlayedCase]) -> None:

@@ -91,7 +91,7 @@ def test_text_that_is_cut_inside_of_a_character_is_corrupt_where_it_must_be_esca
     cut = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"a\xf0")])
     form = pa.array(['{"traits":["ascii","escaped pairs"]}'])
     with pytest.raises(Corrupt, match="note"):
-        encode_lie({"note": cut, "json_form": form})
+        encode_lie({"note": cut, "kafka_form": form})
 
 
 def test_offsets_and_indices_that_leave_their_data_are_corrupt() -> None:

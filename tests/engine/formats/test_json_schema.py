@@ -84,9 +84,9 @@ def test_schema_that_unfolds_without_end_is_invalid() -> None:
 def test_columns_of_a_later_schema_stand_behind_or_beside() -> None:
     first = json.dumps({"properties": {"a": {"type": "integer"}}})
     fields = propose_fields("json", first, ()).fields
-    assert [field.name for field in fields] == ["a", "json_form", "kafka_rest"]
+    assert [field.name for field in fields] == ["a", "kafka_form", "kafka_rest"]
     later = propose_fields("json", json.dumps({"properties": {"a": {"type": "string"}, "b": POINT}}), fields)
-    assert [field.name for field in later.fields] == ["a", "json_form", "kafka_rest", "a__string", "b"]
+    assert [field.name for field in later.fields] == ["a", "kafka_form", "kafka_rest", "a__string", "b"]
     assert later.placement == {"a": "a__string"}
 
 
@@ -97,7 +97,7 @@ def inferred(values: list[Any]) -> Any:
 
 def columns_of(values: list[Any]) -> dict[str, pa.DataType]:
     fields = propose_fields("json", json.dumps(inferred(values)), ()).fields
-    return {field.name: field.type for field in fields if field.name not in ("json_form", "kafka_rest")}
+    return {field.name: field.type for field in fields if field.name not in ("kafka_form", "kafka_rest")}
 
 
 def test_types_are_those_of_most_values() -> None:

@@ -176,7 +176,7 @@ def test_spelling_keeps_its_bytes_with_the_reason(value: bytes, reason: str) -> 
     is_only_spelling = any(word in reason for word in ("spell", "escaped", "white space", "order mark"))
     is_only_spelling &= "not spelled as an integer" not in reason
     assert row["kafka_rest"] == (None if is_only_spelling else value.decode())
-    assert row["json_form"] is None
+    assert row["kafka_form"] is None
 
 
 @pytest.mark.parametrize(("value", "reason"), NOT_READ, ids=lambda item: repr(item)[:60])
@@ -238,7 +238,7 @@ def test_every_record_of_a_writer_is_exact(name: str) -> None:
     decoded = codec.decode(ByteSpans.from_list(values))
     assert decoded.reasons == ()
     assert codec.encode(decoded.columns, decoded.schema_id, np.full(len(values), True)).to_list() == values
-    assert len(set(decoded.columns.field("json_form").to_pylist())) <= 3
+    assert len(set(decoded.columns.field("kafka_form").to_pylist())) <= 3
 
 
 def test_writers_side_by_side_share_a_topic() -> None:
@@ -254,7 +254,7 @@ def test_members_that_some_records_lack_need_no_form_of_their_own() -> None:
     values = [orjson.dumps({name: members[name] for name in names}) for names in chosen]
     decoded = opened().decode(ByteSpans.from_list(values))
     assert decoded.reasons == ()
-    assert decoded.columns.field("json_form").null_count == 32
+    assert decoded.columns.field("kafka_form").null_count == 32
 
 
 def test_forms_are_bounded_and_the_records_beyond_keep_their_bytes() -> None:
@@ -267,7 +267,7 @@ def test_forms_are_bounded_and_the_records_beyond_keep_their_bytes() -> None:
     decoded = codec.decode(ByteSpans.from_list(values))
     exact = decoded.verdict == Verdict.EXACT
     assert 0 < exact.sum() <= MAX_FORMS
-    assert len(set(decoded.columns.field("json_form").to_pylist())) <= MAX_FORMS
+    assert len(set(decoded.columns.field("kafka_form").to_pylist())) <= MAX_FORMS
     assert set(decoded.reasons) == {
         "schema -1: the order of its members, or what is null and what is left out, fits no form"
     }
@@ -307,7 +307,7 @@ def test_names_that_no_column_could_have_or_that_look_like_paths_are_told_apart(
 
 def test_integers_of_a_schema_fit_a_column_of_doubles() -> None:
     text = json.dumps({"properties": {"a": {"type": "integer"}}})
-    fields = (pa.field("a", pa.float64()), pa.field("json_form", pa.string()), pa.field("kafka_rest", pa.string()))
+    fields = (pa.field("a", pa.float64()), pa.field("kafka_form", pa.string()), pa.field("kafka_rest", pa.string()))
     codec = open_codec(CodecSpec(name="json", schemas={-1: text}), fields)
     values = [b'{"a":5}', b'{"a":9007199254740992}', b'{"a":9007199254740993}']
     decoded = codec.decode(ByteSpans.from_list(values))
@@ -331,9 +331,21 @@ def test_form_that_is_none_is_corrupt(text: str) -> None:
     codec = opened()
     decoded = codec.decode(ByteSpans.from_list([b'{"i":1}']))
     columns = {field.name: decoded.columns.field(index) for index, field in enumerate(codec.fields)}
-    columns["json_form"] = pa.array([text])
+    columns["kafka_form"] = pa.array([text])
     with pytest.raises(Corrupt):
         codec.encode(columns, decoded.schema_id, np.full(1, True))
+
+
+def test_table_of_before_the_forms_column_had_its_name_goes_on_under_the_old_one() -> None:
+    text = json.dumps({"properties": {"a": {"type": "integer"}}})
+    made = (pa.field("a", pa.int64()), pa.field("json_form", pa.string()), pa.field("kafka_rest", pa.string()))
+    later = propose_fields("json", json.dumps({"properties": {"b": {"type": "integer"}}}), made)
+    assert [field.name for field in later.fields] == ["a", "json_form", "kafka_rest", "b"]
+    codec = open_codec(CodecSpec(name="json", schemas={-1: text}), made)
+    values = [b'{"a": 1}', b'{"a":2}']
+    decoded = codec.decode(ByteSpans.from_list(values))
+    assert [bool(form) for form in decoded.columns.field("json_form").to_pylist()] == [True, False]
+    assert codec.encode(decoded.columns, decoded.schema_id, np.full(2, True)).to_list() == values
 
 
 def test_standard_form_has_no_text() -> None:

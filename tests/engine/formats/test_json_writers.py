@@ -38,7 +38,7 @@ def test_writers_spelling_is_a_form(value: bytes, traits: list[str]) -> None:
     decoded = codec.decode(ByteSpans.from_list([value]))
     assert decoded.verdict.tolist() == [Verdict.EXACT], decoded.reasons
     assert rebuilt(codec, decoded) == [value]
-    form = decoded.columns.field("json_form").to_pylist()[0]
+    form = decoded.columns.field("kafka_form").to_pylist()[0]
     assert set(traits) <= set(json.loads(form)["traits"])
 
 
