@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, TypeVar
+
+_Error = TypeVar("_Error", bound="FloebergError")
 
 
 class FloebergError(Exception):
@@ -36,18 +38,24 @@ class FloebergError(Exception):
         named = (("topic", self.topic), ("partition", self.partition), ("offset", self.offset), ("file", self.file))
         return ", ".join(f"{name} {value}" for name, value in named if value is not None)
 
+    def advised(self, next_step: str) -> Self:
+        """This error with another next step."""
+        return _rebuild(type(self), self.problem, {**self._fields, "next_step": next_step})
+
     def located(self, topic: str, partition: int) -> Self:
         """This error with the coordinates that it lacks: whoever catches it may know more than whoever raised it."""
         if self.topic is not None and self.partition is not None:
             return self
-        return type(self)(
-            self.problem,
-            topic=self.topic if self.topic is not None else topic,
-            partition=self.partition if self.partition is not None else partition,
-            offset=self.offset,
-            file=self.file,
-            next_step=self.next_step,
-        )
+        missing = {
+            "topic": topic if self.topic is None else self.topic,
+            "partition": partition if self.partition is None else self.partition,
+        }
+        return _rebuild(type(self), self.problem, {**self._fields, **missing})
+
+    @property
+    def _fields(self) -> dict[str, object]:
+        names = ("topic", "partition", "offset", "file", "next_step")
+        return {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
         where = f" ({self.where})" if self.where else ""
@@ -56,20 +64,10 @@ class FloebergError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions cross process boundaries (Spark workers); keyword-only arguments need help to be pickled.
-        return _rebuild, (
-            type(self),
-            self.problem,
-            {
-                "topic": self.topic,
-                "partition": self.partition,
-                "offset": self.offset,
-                "file": self.file,
-                "next_step": self.next_step,
-            },
-        )
+        return _rebuild, (type(self), self.problem, self._fields)
 
 
-def _rebuild(kind: type[FloebergError], problem: str, fields: dict[str, object]) -> FloebergError:
+def _rebuild(kind: type[_Error], problem: str, fields: dict[str, object]) -> _Error:
     return kind(problem, **fields)  # type: ignore[arg-type]  # the fields are those of __init__
 
 

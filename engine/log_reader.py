@@ -189,6 +189,10 @@ class LogReader:
                     yield found
                 position = self._position(table, opened, block.offsets.end) if block.offsets.end < range.end else None
 
+    def forget(self, path: str) -> None:
+        """Drop what is kept of a file that turned out damaged: it may have been put back as it was."""
+        self._index.forget(path)
+
     def memory_use(self) -> dict[str, tuple[int, int]]:
         """Bytes in each cache, and its bound: decoded blocks and what the index keeps."""
         return {"decoded_block_bytes": (self._ahead.held_bytes, self._ahead.limit_bytes), **self._index.memory_use()}

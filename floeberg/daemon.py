@@ -25,6 +25,7 @@ from floeberg.tiering_assembly import TieringAssembly, assemble_tiering
 from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal
+from serving.log.damage_watch import DamageWatch
 from serving.log.door import create_log_door
 from serving.log.tiered_log import TieredLog
 from serving.status.daemon_status import Phase
@@ -131,9 +132,12 @@ class Daemon:
             broker=_LoopView(assembly.loop),
             store=AuxiliaryStore(),
         )
+        watch = DamageWatch(backend, topic_of=backend.topic_of, forget=reader.forget)
+        self._resources.enter_context(watch)
+        assembly.board.watch_damages(watch.found)
         assembly.loop.on_cycle(lambda report: _ring(commits, report))
         metrics = assembly.board.metrics.doors
-        routes = create_log_door(backend, token=log_door_token(settings), commits=commits, metrics=metrics)
+        routes = create_log_door(watch, token=log_door_token(settings), commits=commits, metrics=metrics)
         server = HttpServer(routes, settings.log_door.listen, setting="[log_door] listen")
         return self._resources.enter_context(server)
 

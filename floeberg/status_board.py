@@ -15,6 +15,7 @@ from engine.clock import Clock
 from engine.errors import CommitUnknown, Corrupt, FloebergError, Invalid
 from engine.formats.schema_desk import SourceHealth
 from floeberg.bound_sources import open_file_bound
+from serving.log.damage_watch import Damages
 from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase, SchemaSourceStatus
 from serving.status.metrics import Metrics
 from tiering.cycle_report import CycleReport, PartitionReport
@@ -41,6 +42,7 @@ class StatusBoard:
         self._cycle_bounds: list[BoundSource] = []
         self._bounds_now: list[BoundSource] = [open_file_bound]
         self._sources: Callable[[], tuple[SourceHealth, ...]] = tuple
+        self._damages: Callable[[], Damages] = Damages
         self.metrics = Metrics(self.status)
 
     def watch_each_cycle(self, bounds: BoundSource) -> None:
@@ -55,12 +57,17 @@ class StatusBoard:
         """Look at these schema sources whenever somebody asks for the status."""
         self._sources = health
 
+    def watch_damages(self, found: Callable[[], Damages]) -> None:
+        """Ask for what readers met damaged whenever somebody asks for the status."""
+        self._damages = found
+
     def status(self) -> DaemonStatus:
         """The newest status, with the time and the memory of now."""
         with self._lock:
             status, heard_at_ms = self._status, self._heard_at_ms
         monotonic_ms = self._clock.monotonic_ms()
         silent_ms = monotonic_ms - heard_at_ms
+        damages = self._damages()
         return replace(
             status,
             now_ms=self._clock.now_ms(),
@@ -72,6 +79,8 @@ class StatusBoard:
                 for partition in status.partitions
             ),
             bounds=(*status.bounds, *(bound for source in self._bounds_now for bound in source())),
+            damages=damages.newest,
+            damage_count=damages.count,
             schema_sources=tuple(map(_source_status, self._sources())),
             memory_bytes=_memory_bytes(),
         )

@@ -218,6 +218,9 @@ class FileIndex:
         self._open.remove(path)
         if self._footers is not None:
             self._footers.remove(path)
+        # What the rest of a damaged file said: of other files these are read again in a moment.
+        self._groups.clear()
+        self._row_groups.clear()
 
     def close(self) -> None:
         """Let go of files and of the disk cache."""

@@ -6,11 +6,17 @@ import re
 import threading
 from collections.abc import Iterator
 
+from engine.errors import Corrupt
 from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
 from engine.table.topic_table import TopicTable
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import NoSuchSegment
+
+_NEXT_STEP = (
+    "put the file back from a copy of the warehouse. Without one, remove it: a follower with an empty disk then takes "
+    "its leader epochs and producers from another segment"
+)
 
 _NAME = re.compile(r"(\d{20})-(\d{20})\.aux")
 
@@ -39,7 +45,17 @@ class AuxiliaryStore:
                 partition=partition,
                 file=path,
             )
-        return AuxiliaryState.from_bytes(table.warehouse.read_bytes(path))
+        try:
+            return AuxiliaryState.from_bytes(table.warehouse.read_bytes(path))
+        except Corrupt as error:
+            raise Corrupt(
+                error.problem,
+                topic=table.topic,
+                partition=partition,
+                offset=range.start,
+                file=path,
+                next_step=_NEXT_STEP,
+            ) from error
 
     def ranges(self, table: TopicTable, partition: int) -> Iterator[OffsetRange]:
         """Every range that something is kept for, in no order."""

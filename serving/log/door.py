@@ -179,7 +179,6 @@ class LogDoor:
             except Invalid as error:
                 return _problem(400, str(error))
             except Corrupt as error:
-                _log.error("the table and its files disagree", request=request.url.path, problem=str(error))
                 return _problem(409, str(error))
             except (Unavailable, CommitUnknown) as error:
                 return _problem(503, str(error), {"Retry-After": str(RETRY_AFTER_SECONDS)})

@@ -11,7 +11,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from engine.errors import FloebergError
+from engine.errors import Corrupt, FloebergError
 from engine.fault_points import FaultPoint, reach
 
 CHUNK_BYTES = 512 << 10
@@ -95,7 +95,8 @@ class RecordAnswer(Response):
         except FloebergError as error:
             # The server closes a connection whose answer was not completed.
             self._on_broken()
-            _log.error("an answer of records broke off", request=self._about, problem=str(error))
+            if not isinstance(error, Corrupt):  # damage is told once, by the damage watch
+                _log.error("an answer of records broke off", request=self._about, problem=str(error))
         except Exception:
             self._on_broken()
             raise

@@ -57,6 +57,12 @@ class TieredLog:
         self._lock = threading.Lock()
         self._views: dict[str, TopicTable] = {}
 
+    def topic_of(self, topic_id: str) -> str | None:
+        """The topic's name; None while its table was not loaded."""
+        with self._lock:
+            table = self._views.get(topic_id)
+        return None if table is None else table.topic
+
     def verified(self, segment: RemoteSegment) -> VerifiedRange | None:
         """Offsets below the broker's log start need no proof: a segment keeps its name when DeleteRecords cuts it."""
         log_start = self._broker.log_start(segment.topic_id, segment.partition)

@@ -95,6 +95,8 @@ class DaemonStatus:
 
     ``uptime_ms`` and ``silent_ms`` (since a cycle ended, or since the start) have truly passed, whatever the clock of
     the machine did meanwhile. ``problem_kinds`` belong to ``problems``, in their order.
+    ``damages``: files and ranges that readers met damaged or missing, the newest of ``damage_count`` that are not whole
+    again.
     """
 
     version: str
@@ -112,14 +114,24 @@ class DaemonStatus:
     partitions: tuple[PartitionStatus, ...] = ()
     problems: tuple[str, ...] = ()
     problem_kinds: tuple[str, ...] = ()
+    damages: tuple[str, ...] = ()
+    damage_count: int = 0
     bounds: tuple[BoundUse, ...] = ()
     schema_sources: tuple[SchemaSourceStatus, ...] = ()
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def all_problems(self) -> tuple[str, ...]:
-        """The daemon's own, and those of schema registries, without which it still does its work."""
-        return (*self.problems, *(source.problem for source in self.schema_sources if source.problem is not None))
+        """The daemon's own, and those with which it still does its work: damage that readers met, schema registries."""
+        sources = (source.problem for source in self.schema_sources if source.problem is not None)
+        return (*self.problems, *self.all_damages, *sources)
+
+    @property
+    def all_damages(self) -> tuple[str, ...]:
+        """``damages``, and a line for those that are only counted."""
+        more = self.damage_count - len(self.damages)
+        rest = (f"{more:,} more files or ranges are damaged. Next: floeberg fsck names them",) if more > 0 else ()
+        return (*self.damages, *rest)
 
     @property
     def is_healthy(self) -> bool:
@@ -153,6 +165,7 @@ class DaemonStatus:
             )
             values["problems"] = tuple(values["problems"])
             values["problem_kinds"] = tuple(values["problem_kinds"])
+            values["damages"] = tuple(values["damages"])
             values["bounds"] = tuple(BoundUse(**bound) for bound in values["bounds"])
             values["schema_sources"] = tuple(SchemaSourceStatus(**source) for source in values["schema_sources"])
             return cls(**values)

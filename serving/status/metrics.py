@@ -108,6 +108,11 @@ class _StatusCollector(Collector):
         for kind in ERROR_KINDS:
             problems.add_metric((kind,), status.problem_kinds.count(kind))
         yield problems
+        yield GaugeMetricFamily(
+            "floeberg_damages",
+            "Files and ranges that readers met damaged and that are not whole again",
+            status.damage_count,
+        )
         if status.last_cycle_ms is not None:
             yield GaugeMetricFamily(
                 "floeberg_last_cycle_timestamp_seconds", "When the last cycle ended", status.last_cycle_ms / 1000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -33,7 +33,8 @@ def status_routes(status: Callable[[], DaemonStatus], metrics: Metrics) -> list[
         return _verdict(why_not_alive(status()))
 
     def ready(request: Request) -> Response:  # noqa: ARG001
-        return _verdict(why_not_ready(status()))
+        found = status()
+        return _verdict(why_not_ready(found), notes=found.all_damages)
 
     return [
         Route("/", page),
@@ -60,7 +61,9 @@ def why_not_ready(status: DaemonStatus) -> str | None:
     return "; ".join(status.problems) or None
 
 
-def _verdict(why_not: str | None) -> Response:
+def _verdict(why_not: str | None, *, notes: Sequence[str] = ()) -> Response:
+    """``notes`` are told of a daemon that is ready: one that lacks a file serves all the others, and whoever would take
+    it out of service for that has nobody to put in its place."""
     if why_not is None:
-        return PlainTextResponse("ok\n")
+        return PlainTextResponse("".join(f"{line}\n" for line in ("ok", *notes)))
     return PlainTextResponse(f"{why_not}\n", status_code=int(HTTPStatus.SERVICE_UNAVAILABLE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import signal
 import threading
 import time
@@ -11,10 +12,14 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
 
 from engine.broker import Broker
 from engine.clock import SystemClock
+from floeberg.cli import app
 from floeberg.daemon import Daemon
+from floeberg.door_token import TOKEN_FILE
 from floeberg.free_ports import free_ports
 from floeberg.settings_file import load_settings
 from tests.tiering.broken_world import BrokenWorld, moved_away
@@ -25,8 +30,9 @@ PATIENCE_SECONDS = 90.0
 class Running:
     """The daemon's two doors, and the folder it stands on."""
 
-    def __init__(self, world: BrokenWorld, daemon: Daemon, log_door: str, table_door: str) -> None:
+    def __init__(self, world: BrokenWorld, daemon: Daemon, log_door: str, table_door: str, *, settings: Path) -> None:
         self.world = world
+        self.settings = settings
         self.daemon = daemon
         self.log_door = log_door
         self.table_door = table_door
@@ -65,7 +71,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
     )
     handler = signal.getsignal(signal.SIGTERM)
     with Daemon(load_settings(file), SystemClock(), in_process=True) as daemon:
-        yield Running(world, daemon, f"http://{log_door}", f"http://{table_door}")
+        yield Running(world, daemon, f"http://{log_door}", f"http://{table_door}", settings=file)
     signal.signal(signal.SIGTERM, handler)
 
 
@@ -101,6 +107,33 @@ def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_come
         assert "the warehouse does not have the table" in httpx.get(running.table_door, timeout=60).text
     running.until(lambda: running.status()["healthy"])
     assert running.ends() == {20}
+
+
+def test_damaged_file_is_named_by_status_page_and_readiness_and_once_in_the_log(running: Running) -> None:
+    world = running.world
+    world.produce(world.bad, world.good)
+    running.until(lambda: running.ends() == {10})
+    (file,) = (world.root / "data" / "warehouse").rglob("p=0/*.parquet")
+    content = file.read_bytes()
+    file.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    token = (world.root / "data" / TOKEN_FILE).read_text().strip()
+    records = f"{running.log_door}/v1/log/{world.bad.topic_id}/0/records?start=0&end=10"
+    with capture_logs() as logs:
+        for _ in range(3):
+            refused = httpx.get(records, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+            assert refused.status_code == 409
+    assert [line["event"] for line in logs if file.name in str(line)] == ["damage_found"]
+    status, ready = running.status(), httpx.get(f"{running.table_door}/readyz", timeout=60)
+    assert (status["healthy"], status["damage_count"], len(status["damages"])) == (False, 1, 1)
+    told = status["damages"][0]
+    for part in ("topic orders", "partition 0", file.name, "Next: floeberg fsck"):
+        assert part in told
+    assert (ready.status_code, ready.text) == (200, f"ok\n{told}\n")
+    assert html.escape(told) in httpx.get(running.table_door, timeout=60).text
+    assert "floeberg_damages 1.0" in running.scrape()
+    shown = CliRunner().invoke(app, ["-c", str(running.settings), "status"])
+    assert shown.exit_code == 1
+    assert file.name in shown.output
 
 
 def test_daemon_hears_a_signal_that_the_kernel_gave_to_another_of_its_threads(running: Running) -> None:

@@ -61,6 +61,7 @@ class Stage:
     writer: TableWriter
     tables: OneTable
     broker: SeenBroker
+    reader: LogReader
     log: TieredLog
 
     def table(self) -> TopicTable:
@@ -98,7 +99,7 @@ def empty_stage(folder: Path) -> Iterator[Stage]:
     index = FileIndex()
     reader = LogReader(file_index=index)
     log = TieredLog(tables=tables, reader=reader, verifier=Verifier(), broker=broker, store=AuxiliaryStore())
-    yield Stage(folder=folder, writer=writer, tables=tables, broker=broker, log=log)
+    yield Stage(folder=folder, writer=writer, tables=tables, broker=broker, reader=reader, log=log)
     reader.close()
 
 

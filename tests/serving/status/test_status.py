@@ -134,6 +134,21 @@ def test_status_survives_the_way_through_json() -> None:
     assert json.loads(body)["partitions"][0]["lag_records"] == 300
 
 
+def test_damage_that_readers_met_is_named_and_leaves_the_daemon_ready() -> None:
+    status = replace(RUNNING, damages=("a <file> is missing", "another"), damage_count=5)
+    client = client_of(status)
+    ready = client.get("/readyz")
+    assert (ready.status_code, client.get("/healthz").status_code) == (200, 200)
+    first, second, third, more = ready.text.splitlines()
+    assert (first, second, third) == ("ok", "a <file> is missing", "another")
+    assert "3 more files or ranges" in more
+    assert "a &lt;file&gt; is missing" in client.get("/").text
+    assert "needs a look" in client.get("/").text
+    assert not status.is_healthy
+    assert samples_of(client.get("/metrics").text)["floeberg_damages",] == 5
+    assert DaemonStatus.from_dict(json.loads(client.get("/status").text)) == status
+
+
 @pytest.mark.parametrize("plain", [{}, {"phase": "resting"}, {"phase": "running", "partitions": 3}])
 def test_json_that_is_no_status_is_invalid(plain: dict[str, object]) -> None:
     with pytest.raises(Invalid, match="not the status"):
