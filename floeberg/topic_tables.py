@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from pyiceberg.catalog import Catalog
 
@@ -11,6 +12,7 @@ from engine.table import catalog as catalogs
 from engine.table.catalog import Identifier, table_identifier
 from engine.table.table_loading import TableLoader
 from engine.table.topic_table import TOPIC_ID_PROPERTY, TopicTable
+from tiering.topic_rule import TopicRule, rule_of
 
 
 class TopicTables:
@@ -48,6 +50,19 @@ class TopicTables:
             # Not known yet, or renamed because the topic was created again.
             table = next((found for found in self.all() if found.topic_id == topic_id), None)
         return table
+
+    def conflicts(self, rules: Sequence[TopicRule]) -> list[Invalid]:
+        """Where the settings say something else than what a topic's present table was made for."""
+        found = []
+        for table in self.all():
+            rule = rule_of(table.topic, rules)
+            if rule is None or table.identifier != table_identifier(self._namespace, table.topic):
+                continue
+            try:
+                rule.check_table(table)
+            except Invalid as error:
+                found.append(error)
+        return found
 
     def _identifiers(self) -> list[Identifier]:
         namespace = tuple(self._namespace.split("."))

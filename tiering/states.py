@@ -256,9 +256,13 @@ class StateObserver:
                 topic.mark_stale_when_old()
             self._led_here[who] = leads_here
         errors: dict[str, FloebergError] = {}
+        known = {who.topic_id for who in leaders}
         for topic_id, topic in self._topics.items():
             try:
                 topic.open()
+                # Of a topic that the broker has no more, what the spool holds is kept as its table was made.
+                if topic_id in known:
+                    topic.check_settings()
             except FloebergError as error:
                 errors[topic_id] = error
         return {who: errors[who.topic_id] for who in partitions if who.topic_id in errors}

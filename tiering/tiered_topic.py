@@ -67,6 +67,11 @@ class TieredTopic:
             self.table = self._writer.open(self.topic, self.topic_id)
             self._opened_at_ms = self._clock.monotonic_ms()
 
+    def check_settings(self) -> None:
+        """That the settings keep the topic as its table was made to. Raises Invalid."""
+        if self.table is not None:
+            self.rule.check_table(self.table)
+
     def mark_stale(self) -> None:
         """Somebody else may have committed: read the table again before the next plan."""
         self._opened_at_ms = None
@@ -87,9 +92,7 @@ class TieredTopic:
         ``is_gone``: the broker has this incarnation no more, what is left of it lies in the spool.
         """
         rule = self.rule
-        codec, key_codec = CodecSpec(name=rule.value_format, options=rule.codec_options), None
-        if rule.layout.has_typed_key:
-            key_codec = CodecSpec(name=rule.layout.key, options=rule.key_options)
+        codec, key_codec = rule.codec, rule.key_codec
         if self.table is not None:
             self._require_warehouse(self.table)
             if not is_gone:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from engine.formats.schema_source import SchemaSource
+from engine.formats.value_codec import CodecSpec
 from engine.table.columns import TableLayout
+from engine.table.table_identity import check_settings
+from engine.table.topic_table import TopicTable
 
 _INTERNAL_PREFIX = "__"
 
@@ -31,6 +34,19 @@ class TopicRule:
     schema_source: SchemaSource | None = None
     use_latest: bool = False
     freshness_ms: int | None = None
+
+    @property
+    def codec(self) -> CodecSpec:
+        return CodecSpec(name=self.value_format, options=self.codec_options)
+
+    @property
+    def key_codec(self) -> CodecSpec | None:
+        """None where the key's column is the key itself."""
+        return CodecSpec(name=self.layout.key, options=self.key_options) if self.layout.has_typed_key else None
+
+    def check_table(self, table: TopicTable) -> None:
+        """That the table was made as this rule says. Raises Invalid."""
+        check_settings(table, self.layout, self.codec, self.key_codec)
 
     def matches(self, topic: str) -> bool:
         """Topics of Kafka's own (``__consumer_offsets``, …) match only a pattern that begins as they do."""

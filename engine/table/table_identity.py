@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from pyiceberg.table import Table
 
 from engine.errors import Invalid
-from engine.formats.csv_dialect import CsvDialect
+from engine.formats.csv_dialect import (
+    CSV_COLUMNS,
+    CSV_DELIMITER,
+    CSV_LINE_END,
+    CSV_QUOTE,
+    CSV_TIME_SEPARATOR,
+    CsvDialect,
+)
 from engine.formats.value_codec import CodecSpec
 from engine.table.columns import TableLayout
 from engine.table.topic_table import CLUSTER_ID_PROPERTY, TOPIC_PROPERTY, TopicTable
@@ -21,31 +31,59 @@ def check_same(
             topic=view.topic,
             next_step="set another namespace for this cluster",
         )
-    if view.layout != layout or view.codec.name != codec.name:
+    check_settings(view, layout, codec, key_codec)
+
+
+def check_settings(view: TopicTable, layout: TableLayout, codec: CodecSpec, key_codec: CodecSpec | None) -> None:
+    """That the settings keep a topic as its table was made to. Raises Invalid, naming those that differ."""
+    made = _settings(view.layout, view.codec, view.key_codec)
+    wanted = _settings(layout, codec, key_codec)
+    differing = [name for name in wanted if name in made and made[name].meaning != wanted[name].meaning]
+    if differing:
         raise Invalid(
-            f"the topic's table was made for {view.codec.name} values and {view.layout}, the settings say "
-            f"{codec.name} and {layout}",
+            f"the settings say {_in_words(wanted, differing)}, the topic's table was made for "
+            f"{_in_words(made, differing)}",
             topic=view.topic,
-            next_step="set the topic's value, key and column_prefix back, or rename the table to begin a new one",
+            next_step=f"set {' and '.join(differing)} back and restart the daemon; or rename the table, and the topic "
+            "begins a new one with the records that are not in a table yet",
         )
-    for made, wanted in ((view.codec, codec), (view.key_codec, key_codec)):
-        if made is not None and wanted is not None and _columns_of(made) != _columns_of(wanted):
-            raise Invalid(
-                f"the topic's table was made for {made.name} with {_difference(made, wanted)}, the settings say "
-                f"{_difference(wanted, made)}",
-                topic=view.topic,
-                next_step="set the topic's csv, key_csv and unwrap back, or rename the table to begin a new one",
-            )
 
 
-def _columns_of(codec: CodecSpec) -> tuple[object, ...]:
-    """Of a codec's options those that rows are written back by: with others they would come back wrong."""
-    return codec.options.get("unwrap"), CsvDialect.of(codec.options) if codec.name == "csv" else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """What a setting comes to, and how it is written; None where it is not set."""
+
+    meaning: object
+    text: str | None
+
+    @classmethod
+    def plain(cls, text: str | None) -> _Setting:
+        return cls(meaning=text, text=None if text is None else f'"{text}"')
 
 
-def _difference(one: CodecSpec, other: CodecSpec) -> str:
-    found = sorted(set(one.options.items()) - set(other.options.items()))
-    return ", ".join(f"{name} = {text}" for name, text in found) or "none"
+def _settings(layout: TableLayout, codec: CodecSpec, key_codec: CodecSpec | None) -> dict[str, _Setting]:
+    """What decides how rows are written back, under the settings' own names: with others they would come back wrong."""
+    found = {
+        "value": _Setting.plain(codec.name),
+        "key": _Setting.plain(layout.key),
+        "column_prefix": _Setting.plain(layout.prefix),
+        "unwrap": _Setting.plain(codec.options.get("unwrap")),
+    }
+    for name, spec in (("csv", codec), ("key_csv", key_codec)):
+        if spec is not None and spec.name == "csv":
+            dialect = CsvDialect.of(spec.options)
+            columns = spec.options.get(CSV_COLUMNS, "[]")
+            found[f"{name}.{CSV_COLUMNS}"] = _Setting(meaning=dialect.columns, text=columns)
+            found[f"{name}.{CSV_DELIMITER}"] = _Setting.plain(dialect.delimiter)
+            found[f"{name}.{CSV_QUOTE}"] = _Setting.plain(dialect.quote.name.lower())
+            found[f"{name}.{CSV_LINE_END}"] = _Setting.plain(dialect.line_end.name.lower())
+            found[f"{name}.{CSV_TIME_SEPARATOR}"] = _Setting.plain(dialect.time_separator)
+    return found
+
+
+def _in_words(settings: Mapping[str, _Setting], names: Sequence[str]) -> str:
+    said = (f"no {name}" if settings[name].text is None else f"{name} = {settings[name].text}" for name in names)
+    return " and ".join(said)
 
 
 def check_older_incarnation(table: Table, topic: str, cluster_id: str) -> None:
