@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
-from types import FrameType
 
 import structlog
 from pyiceberg.catalog import Catalog
@@ -19,6 +17,7 @@ from floeberg.bound_sources import cache_bounds
 from floeberg.catalog_settings import catalog_properties
 from floeberg.data_dir_lock import DataDirLock
 from floeberg.door_token import log_door_token
+from floeberg.end_request import EndRequest
 from floeberg.http_server import HttpServer
 from floeberg.settings import Settings
 from floeberg.tiering_assembly import TieringAssembly, assemble_tiering
@@ -59,7 +58,6 @@ class Daemon:
         self._clock = clock
         self._in_process = in_process
         self._ended = threading.Event()
-        self._signalled = False
         self._resources = contextlib.ExitStack()
         self._failure: FloebergError | None = None
 
@@ -87,27 +85,20 @@ class Daemon:
         self._resources.callback(self._end_tiering, assembly, self._begin_tiering(assembly))
         _log.info("floeberg_runs", log_door=log_door.url, table_door=table_door.url, data_dir=str(settings.data_dir))
 
-    def wait(self, *signals: signal.Signals) -> None:
-        """Block until the end was asked for, by one of ``signals`` too; a second one ends the process at once.
-
-        For the main thread. Raises the error when tiering ended by itself.
-        """
-        for number in signals:
-            signal.signal(number, self._end_by_signal)
-        while not self._signalled and not self._ended.wait(LOOK_FOR_SIGNALS_SECONDS):
+    def wait(self, asked: EndRequest) -> None:
+        """Block until the end is asked for. For the main thread. Raises the error when tiering ended by itself."""
+        while not asked.is_made and not self._ended.wait(LOOK_FOR_SIGNALS_SECONDS):
             pass
-        if self._failure is not None:
+        # Who ends a daemon often ends its Spark with it, and tiering notices that first.
+        if self._failure is not None and not asked.is_made:
+            if self._failure.__cause__ is not None:
+                _log.error("tiering_ended", exc_info=self._failure.__cause__)
             raise self._failure
 
     def stop(self) -> None:
         """End everything in the opposite order of its start: tiering, doors, Spark, the lock."""
         self._ended.set()
         self._resources.close()
-
-    def _end_by_signal(self, number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        # Not the event: the main thread, which this interrupts, may hold its lock.
-        self._signalled = True
 
     def _open_table_door(self, assembly: TieringAssembly, catalog: Catalog) -> HttpServer:
         settings, board = self._settings, assembly.board
@@ -157,6 +148,12 @@ class Daemon:
             assembly.loop.run_forever(self._ended)
         except FloebergError as error:
             self._failure = error
+        except Exception as error:  # noqa: BLE001 - the thread's outermost guard
+            # A JVM that is ended while it starts shows as errors of any kind.
+            self._failure = Unavailable(
+                f"Tiering ended by itself: {error!r}", next_step="please report it with the log"
+            )
+            self._failure.__cause__ = error
         finally:
             if not self._ended.is_set():
                 self._failure = self._failure or Unavailable("Tiering ended by itself", next_step="look at the log")

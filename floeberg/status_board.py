@@ -169,6 +169,8 @@ def _partition_status(report: PartitionReport) -> PartitionStatus:
         raw_rows=report.raw_rows,
         undecodable_rows=report.undecodable_rows,
         skipped_offsets=report.skipped_offsets,
+        reason_rows=report.kept.with_reason,
+        awaiting_rows=report.kept.awaiting_schema,
         refusals=report.refusals,
         last_refusal=report.last_refusal,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import FloebergError
 from engine.offset_range import OffsetRange
+from engine.table.repair_candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from tiering.planner import WaitingReason
 
@@ -18,7 +19,7 @@ class PartitionReport:
     ``lag_ms``: how long the oldest stable record beyond the table has waited, 0 when none does. ``lag_bytes``: of the
     segments that reach beyond the table. ``records``, ``raw_rows``, ``undecodable_rows``, ``skipped`` (the last of
     them), ``skipped_offsets`` and ``refusals`` count since the process started. ``last_refusal``: what the table said
-    when it last did not take a range of this daemon's.
+    when it last did not take a range of this daemon's. ``kept``: of all rows in the table, as of the last look at it.
     """
 
     partition: TopicIdPartition
@@ -44,6 +45,7 @@ class PartitionReport:
     skipped_offsets: int
     refusals: int
     last_refusal: str | None
+    kept: KeptRows = field(default_factory=KeptRows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,9 @@ import structlog
 
 from engine.clock import Clock
 from engine.errors import FloebergError
+from engine.table.repair_candidates import KeptRows
 from engine.table.verifier import Verifier
+from engine.topic_partition import TopicIdPartition
 from tiering.rewriter import Rewriter
 from tiering.tiered_topic import TieredTopic
 from tiering.tiering_limits import TieringLimits
@@ -44,7 +46,8 @@ class _Watch:
     def note(self, turn: RepairTurn | None, now_ms: int, limits: TieringLimits) -> None:
         table = self.repair.topic.table
         assert table is not None, "a table that is not there has no turn"
-        is_done = turn is not None and turn.left == 0 and turn.unasked == 0
+        # What was replaced is looked at once more, so that what is left is counted.
+        is_done = turn is not None and turn.left == 0 and turn.unasked == 0 and turn.replaced == 0
         self.looked_at = (table.metadata_location, self.partitions) if is_done else None
         self.is_held_up = turn is None or turn.is_held_up
         awaits = self.is_held_up or (turn is not None and bool(turn.wanted))
@@ -72,6 +75,11 @@ class IdleRepair:
             if found.tried:
                 return found
         return RepairTurn()
+
+    def kept(self, partition: TopicIdPartition) -> KeptRows:
+        """Rows of a partition that keep their bytes, as far as they were counted."""
+        watch = self._watches.get(partition.topic_id)
+        return KeptRows() if watch is None else watch.repair.kept.get(partition.partition, KeptRows())
 
     def _watch(self, topic_id: str, topic: TieredTopic, partitions: Collection[int]) -> _Watch:
         watch = self._watches.get(topic_id)

@@ -340,7 +340,8 @@ class TieringLoop:
         )
 
     def _report_of(self, state: PartitionState) -> PartitionReport:
-        return self._observer.report_of(state, self._record(state.partition))
+        report = self._observer.report_of(state, self._record(state.partition))
+        return replace(report, kept=self._repair.kept(state.partition))
 
 
 def _refused(planned: PlannedRange, outcome: Outcome) -> Unavailable:

@@ -65,9 +65,9 @@ class SparkRewriter:
         return self._run(repair_guarded, tasks, failed)
 
     def close(self) -> None:
-        if self._context is not None:
-            self._context.stop()
-            self._context = None
+        context, self._context = self._context, None
+        if context is not None:
+            abandon_context(context)
 
     def _run(
         self, work: Callable[[_Item], _Answer], items: Sequence[_Item], failed: Callable[[Unavailable], _Answer]

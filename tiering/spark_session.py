@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,13 @@ _LOG_SETTINGS = Path(__file__).with_name("spark_log4j2.properties")
 
 MAX_TASK_TRIES = 2
 """A worker may be killed for no fault of its task's (memory, an operator); the second time it is the task's."""
+
+
+SPARK_OPEN_FILES = 340
+"""What a Spark at rest has open: its 287 jars, and a few connections."""
+
+LEAST_OPEN_FILES = 1024
+"""A lower limit is the likely reason for a Spark that does not start; it is what a shell has by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +101,23 @@ def start_context(settings: SparkSettings) -> Any:
         environment["JAVA_HOME"] = str(settings.java_home)
     try:
         return SparkContext.getOrCreate(SparkConf(loadDefaults=False).setAll(list(spark_conf(settings).items())))
-    except (PySparkException, Py4JError, OSError) as error:
-        raise Unavailable(
-            f"Spark does not start: {error}",
-            next_step="check that a JDK 17 or newer is installed and that [spark] names a master it can reach.",
-        ) from error
+    except (PySparkException, Py4JError, OSError, EOFError) as error:
+        raise _not_started(error) from error
+
+
+def _not_started(error: Exception) -> Unavailable:
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed < LEAST_OPEN_FILES:
+        # The JVM says so on standard error at best; what arrives here is that it is gone.
+        return Unavailable(
+            f"Spark does not start: the limit of {allowed} open files is too low, its JVM alone needs about "
+            f"{SPARK_OPEN_FILES}",
+            next_step=f"ulimit -n 65536, or LimitNOFILE=65536 in the unit; {LEAST_OPEN_FILES} is the least",
+        )
+    return Unavailable(
+        f"Spark does not start: {error}",
+        next_step="check that a JDK 17 or newer is installed and that [spark] names a master it can reach.",
+    )
 
 
 def is_alive(context: Any) -> bool:

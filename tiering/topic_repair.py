@@ -7,7 +7,7 @@ known now, the files decoded again and verified, one commit. Nothing is kept but
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -17,7 +17,7 @@ from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.file_repair import Redecoded, RepairFailed, RepairTask, reasons_in
 from engine.table.parquet_settings import ParquetSettings
-from engine.table.repair_candidates import Look, RepairCandidates, knowledge_of
+from engine.table.repair_candidates import KeptRows, Look, RepairCandidates, knowledge_of
 from engine.table.repair_plan import (
     MOST_IDS_WANTED,
     Candidate,
@@ -86,6 +86,8 @@ class TopicRepair:
         self._candidates = RepairCandidates()
         self._failed: set[str] = set()
         self._codecs: RowCodecs | None = None
+        self.kept: Mapping[int, KeptRows] = {}
+        """By partition, as of the last look; none of a partition without such rows, or before the first look."""
 
     def forget_failures(self) -> None:
         """Files that could not be read or repaired are tried again."""
@@ -96,6 +98,7 @@ class TopicRepair:
         """The files of ``partitions`` (all without) with rows that keep their bytes. Raises Corrupt, Unavailable."""
         assert self.topic.table is not None, "only a table that is open is repaired"
         look = self._candidates.look(self.topic.table, max_footers=max_footers)
+        self.kept = look.kept
         if partitions is None:
             partitions = self.topic.table.ledger.keys()
         return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -17,14 +18,26 @@ FOOTER_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRows:
+    """Rows of a partition that say why they keep their bytes, by the manifests, and those among them that miss a
+    schema, by the footers read so far: a repair gives them columns once it is there. The others are as they are for
+    good."""
+
+    with_reason: int = 0
+    awaiting_schema: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """What a look at a table found.
 
-    ``candidates`` sorted; ``unreadable`` the errors of files whose footer can't be had; ``unread`` files that were left
-    for a next look; ``adopted`` ranges that another program rewrote, which are never repaired.
+    ``candidates`` sorted; ``kept`` by partition; ``unreadable`` the errors of files whose footer can't be had;
+    ``unread`` files that were left for a next look; ``adopted`` ranges that another program rewrote, which are never
+    repaired.
     """
 
     candidates: tuple[Candidate, ...]
+    kept: Mapping[int, KeptRows] = field(default_factory=dict)
     unreadable: tuple[FloebergError, ...] = ()
     unread: int = 0
     adopted: int = 0
@@ -58,10 +71,24 @@ class RepairCandidates:
         self._read(table.facts, read_now)
         return Look(
             candidates=tuple(Candidate(file=f, lack=self._lacks[f.path]) for f in files if f.path in self._lacks),
+            kept=self._kept(files),
             unreadable=tuple(self._unreadable.values()),
             unread=len(unseen) - len(read_now),
             adopted=sum(map(len, table.adopted.values())),
         )
+
+    def _kept(self, files: Sequence[TableFile]) -> dict[int, KeptRows]:
+        found: dict[int, KeptRows] = {}
+        for file in files:
+            before, lack = found.get(file.partition, KeptRows()), self._lacks.get(file.path)
+            awaiting = 0 if lack is None else lack.rows_without_schema
+            # A file of before the manifests counted reasons has at least those that its footer tells.
+            reasons = awaiting if file.reason_rows is None else file.reason_rows
+            found[file.partition] = KeptRows(
+                with_reason=before.with_reason + reasons,
+                awaiting_schema=before.awaiting_schema + min(awaiting, reasons),
+            )
+        return found
 
     def note(self, file: TableFile, lack: Lack) -> None:
         """What a file was found to lack when it was decoded again, and not replaced."""

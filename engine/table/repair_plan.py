@@ -53,6 +53,11 @@ class Lack:
             unresolved_keys=footer.unresolved_keys,
         )
 
+    @property
+    def rows_without_schema(self) -> int:
+        """A row that misses one for its value and one for its key counts twice."""
+        return sum((self.unresolved or {}).values()) + sum((self.unresolved_keys or {}).values())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:

@@ -10,6 +10,7 @@ import typer
 from engine.clock import SystemClock
 from engine.errors import Invalid
 from floeberg.commands.context import CommandContext
+from floeberg.end_request import EndRequest
 from floeberg.freed_memory import keep_freed_memory
 from floeberg.log_output import configure_logging
 
@@ -28,9 +29,11 @@ def run(
     if log_level not in _LEVELS or log_format not in _FORMATS:
         raise Invalid(f"--log-level is one of {', '.join(_LEVELS)}; --log-format one of {', '.join(_FORMATS)}")
     settings = CommandContext.of(context).settings
+    # Before all that takes seconds to import and to start.
+    asked = EndRequest(signal.SIGTERM, signal.SIGINT)
     keep_freed_memory()
     configure_logging(level=log_level, log_format=log_format)  # type: ignore[arg-type]  # checked above
     from floeberg.daemon import Daemon
 
     with Daemon(settings, SystemClock()) as daemon:
-        daemon.wait(signal.SIGTERM, signal.SIGINT)
+        daemon.wait(asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from engine.clock import SystemClock
-from engine.errors import Unavailable
+from engine.errors import FloebergError, Unavailable
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
 from floeberg.settings import Settings
@@ -18,9 +19,12 @@ from serving.status.daemon_status import DaemonStatus, PartitionStatus, Phase
 from serving.status.page import duration_text, size_text
 
 if TYPE_CHECKING:
+    from engine.table.topic_table import TopicTable
     from floeberg.topic_tables import TopicTables
 
 _ANSWER_TIMEOUT_SECONDS = 10.0
+_MOST_FOOTERS = 256
+"""Files of a table whose footers are read for what they lack: a command is to end in a second or two."""
 
 
 def status(
@@ -60,10 +64,26 @@ def ask_daemon(settings: Settings) -> DaemonStatus | None:
 
 
 def _from_tables(tables: TopicTables) -> DaemonStatus:
-    """What the ledgers alone say."""
+    """What the tables alone say."""
     now_ms = SystemClock().now_ms()
-    partitions = tuple(
-        PartitionStatus(
+    partitions = tuple(partition for table in tables.all() for partition in _partitions_of(table))
+    return DaemonStatus(
+        version=program_version(), phase=Phase.STOPPED, started_ms=now_ms, now_ms=now_ms, partitions=partitions
+    )
+
+
+def _partitions_of(table: TopicTable) -> Iterator[PartitionStatus]:
+    from engine.table.repair_candidates import KeptRows, RepairCandidates
+
+    problem: FloebergError | None = None
+    kept: Mapping[int, KeptRows] = {}
+    try:
+        kept = RepairCandidates().look(table, max_footers=_MOST_FOOTERS).kept
+    except FloebergError as error:
+        problem = error
+    for number, entry in sorted(table.ledger.items()):
+        rows = kept.get(number, KeptRows())
+        yield PartitionStatus(
             topic=table.topic,
             partition=number,
             table=".".join(table.identifier),
@@ -71,13 +91,10 @@ def _from_tables(tables: TopicTables) -> DaemonStatus:
             tiered_end=entry.end,
             log_start=entry.log_start,
             rows=entry.digest.record_count,
+            reason_rows=rows.with_reason,
+            awaiting_rows=rows.awaiting_schema,
+            problem=None if problem is None else str(problem.located(table.topic, number)),
         )
-        for table in tables.all()
-        for number, entry in sorted(table.ledger.items())
-    )
-    return DaemonStatus(
-        version=program_version(), phase=Phase.STOPPED, started_ms=now_ms, now_ms=now_ms, partitions=partitions
-    )
 
 
 def _show(found: DaemonStatus, *, daemon_runs: bool) -> None:
@@ -87,15 +104,16 @@ def _show(found: DaemonStatus, *, daemon_runs: bool) -> None:
         out.print(f"{found.phase} for {uptime}, {mood}; {found.cycle_count} cycles, {found.commit_count} commits")
     else:
         out.print("[yellow]no daemon runs here[/yellow]; this is what the tables say")
-    for problem in found.all_problems:
+    # A daemon's partitions have their problem beside them.
+    of_partitions = () if daemon_runs else (part.problem for part in found.partitions if part.problem is not None)
+    for problem in (*found.all_problems, *of_partitions):
         out.print(f"[red]problem:[/red] {escape(problem)}", soft_wrap=True)
     if not found.partitions:
         out.print("nothing is in a table yet")
         return
     out.print(_partition_table(found, daemon_runs=daemon_runs))
-    lacking = {escape(partition.topic) for partition in found.partitions if partition.undecodable_rows}
-    for topic in sorted(lacking):
-        out.print(f"[yellow]records of {topic} were stored without columns:[/yellow] floeberg repair {topic}")
+    for line in _kept_rows(found):
+        out.print(line, soft_wrap=True)
     near = [bound for bound in found.bounds if bound.share >= 0.8]
     for bound in near:
         out.print(f"[yellow]{escape(bound.name)}: {bound.share:.0%} of its bound is in use[/yellow]")
@@ -107,7 +125,7 @@ def _partition_table(found: DaemonStatus, *, daemon_runs: bool) -> Table:
     for name in ("partition", "from", "to"):
         table.add_column(name, justify="right")
     if daemon_runs:
-        for name in ("lag", "local log", "spool", "undecodable"):
+        for name in ("lag", "local log", "spool", "with a reason"):
             table.add_column(name, justify="right")
         table.add_column("mode")
         table.add_column("state", overflow="fold")
@@ -116,10 +134,26 @@ def _partition_table(found: DaemonStatus, *, daemon_runs: bool) -> Table:
         cells.append(_offset(partition.tiered_end))
         if daemon_runs:
             cells += [f"{partition.lag_records:,}", size_text(partition.local_log_bytes)]
-            cells += [size_text(partition.spool_bytes), f"{partition.undecodable_rows:,}"]
+            cells += [size_text(partition.spool_bytes), f"{partition.reason_rows:,}"]
             cells += ["native" if partition.native else "watch", _state(partition)]
         table.add_row(*cells)
     return table
+
+
+def _kept_rows(found: DaemonStatus) -> Iterator[str]:
+    """What can be done, by topic, about rows that keep their bytes for a reason."""
+    for topic in sorted({partition.topic for partition in found.partitions if partition.reason_rows}):
+        parts = [partition for partition in found.partitions if partition.topic == topic]
+        awaiting = sum(partition.awaiting_rows for partition in parts)
+        for_good = sum(partition.reason_rows for partition in parts) - awaiting
+        shown = escape(topic)
+        if awaiting:
+            yield (
+                f"[yellow]{awaiting:,} records of {shown} have no columns for want of a schema:[/yellow] they get them "
+                f"once it is there; floeberg repair {shown} tries now and names it"
+            )
+        if for_good:
+            yield f"{for_good:,} records of {shown} keep their bytes for good, with the reason in kafka_error"
 
 
 def _offset(offset: int | None) -> str:

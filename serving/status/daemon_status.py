@@ -27,8 +27,10 @@ class PartitionStatus:
     ``lag_ms`` how long the oldest stable record beyond ``tiered_end`` has waited, as this process saw it, 0 when none
     waits. The rows are counted since the daemon started: ``raw_rows`` kept their bytes beside typed columns,
     ``undecodable_rows`` have no typed columns; so are ``skipped_offsets``, which Kafka deleted before they were tiered.
-    ``refusals`` are ranges that the table did not take since then, since another daemon was first; ``last_refusal``
-    says of the last one why.
+    ``reason_rows`` of the table, whenever they came, keep their bytes with the reason in ``kafka_error``; the
+    ``awaiting_rows`` among them miss a schema, and get columns once it is there.
+    ``refusals`` are ranges that the table did not take since the start, since another daemon was first;
+    ``last_refusal`` says of the last one why.
     ``waiting_kind`` and ``problem_kind`` name in one word what ``waiting`` and ``problem`` say.
     """
 
@@ -53,6 +55,8 @@ class PartitionStatus:
     raw_rows: int = 0
     undecodable_rows: int = 0
     skipped_offsets: int = 0
+    reason_rows: int = 0
+    awaiting_rows: int = 0
     refusals: int = 0
     last_refusal: str | None = None
 

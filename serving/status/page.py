@@ -55,7 +55,18 @@ def _problems(status: DaemonStatus) -> str:
 def _partitions(partitions: Sequence[PartitionStatus]) -> str:
     if not partitions:
         return "<p class='soft'>No topic matches the settings, or none has been seen yet.</p>"
-    head = ("Topic", "Partition", "Mode", "In the table", "Lag", "Local log", "Spool", "Raw", "Undecodable", "State")
+    head = (
+        "Topic",
+        "Partition",
+        "Mode",
+        "In the table",
+        "Lag",
+        "Local log",
+        "Spool",
+        "With a reason",
+        "Awaiting schema",
+        "State",
+    )
     return _table(head, (_partition_row(partition) for partition in partitions), text_columns={0, 2, 9})
 
 
@@ -79,8 +90,8 @@ def _partition_row(partition: PartitionStatus) -> tuple[str, ...]:
         lag,
         size_text(partition.local_log_bytes),
         size_text(partition.spool_bytes),
-        f"{partition.raw_rows:,}",
-        f"{partition.undecodable_rows:,}",
+        f"{partition.reason_rows:,}",
+        f"{partition.awaiting_rows:,}",
         state,
     )
 

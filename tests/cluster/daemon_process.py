@@ -16,6 +16,7 @@ from engine import fault_points
 from engine.clock import SystemClock
 from engine.fault_points import FaultPoint
 from floeberg.daemon import Daemon
+from floeberg.end_request import EndRequest
 from floeberg.log_output import configure_logging
 from floeberg.settings_file import load_settings
 
@@ -27,7 +28,7 @@ def main() -> None:
     settings = load_settings(Path(sys.argv[1]))
     fault_points.arm(_pause_when_wanted(settings.data_dir / PAUSE_FILE))
     with Daemon(settings, SystemClock(), in_process=True) as daemon:
-        daemon.wait(signal.SIGTERM)
+        daemon.wait(EndRequest(signal.SIGTERM))
 
 
 def _pause_when_wanted(wanted: Path) -> Callable[[FaultPoint], None]:

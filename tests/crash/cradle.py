@@ -21,6 +21,7 @@ from typing import Self
 from engine.clock import SystemClock
 from engine.fault_points import KillAt, arm
 from floeberg.daemon import Daemon
+from floeberg.end_request import EndRequest
 from floeberg.log_output import configure_logging
 from floeberg.settings_file import load_settings
 from floeberg.tied_process import end_with_parent, tied
@@ -67,7 +68,7 @@ def live(settings: Path, order: str) -> None:
     if order:
         arm(KillAt(order))
     with Daemon(load_settings(settings), SystemClock(), in_process=True) as daemon:
-        daemon.wait(signal.SIGTERM)
+        daemon.wait(EndRequest(signal.SIGTERM))
     os._exit(0)
 
 

@@ -20,6 +20,7 @@ from engine.clock import SystemClock
 from floeberg.cli import app
 from floeberg.daemon import Daemon
 from floeberg.door_token import TOKEN_FILE
+from floeberg.end_request import EndRequest
 from floeberg.free_ports import free_ports
 from floeberg.settings_file import load_settings
 from tests.tiering.broken_world import BrokenWorld, moved_away
@@ -145,6 +146,6 @@ def test_daemon_hears_a_signal_that_the_kernel_gave_to_another_of_its_threads(ru
 
     other = threading.Thread(target=take_signal)
     other.start()
-    running.daemon.wait(signal.SIGTERM)
+    running.daemon.wait(EndRequest(signal.SIGTERM))
     other.join()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "a second one ends the process at once"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 
-from engine.table.repair_candidates import RepairCandidates
+from engine.table.repair_candidates import KeptRows, RepairCandidates
 from engine.topic_partition import TopicIdPartition
+from floeberg.commands.status import _kept_rows, _partitions_of
+from floeberg.topic_tables import TopicTables
+from serving.status.daemon_status import DaemonStatus, PartitionStatus, Phase
 from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, avro, columns, order
 from tests.tiering.test_topic_repair import damage
-from tests.tiering.tiering_world import TieringWorld, ranges_of
+from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.loop import TieringLoop
 from tiering.tiering_limits import TieringLimits
 
@@ -135,3 +139,41 @@ def test_damaged_file_is_left_for_a_while_and_tiering_goes_on(
     world.clock.ahead_ms += TieringLimits().schema_retry_ms
     assert again.cycle().repaired_files == 1
     assert ids(world) == [0, 1, 2]
+
+
+def test_what_a_schema_would_help_is_counted_apart_from_what_is_so_for_good_and_again_after_a_restart(
+    world: TieringWorld, source: KnownSchemas, loop: TieringLoop, partition: TopicIdPartition
+) -> None:
+    world.broker.append_segment(partition, [b"no header", b"\0\0\0\0\1\xff", order(1, {"id": 5})])
+    loop.cycle()
+    restarted = world.loop(rules=avro(source))
+    for one in (loop, restarted):
+        assert report_of(one.cycle(), partition).kept == KeptRows(with_reason=4, awaiting_schema=2)
+    without_a_daemon = list(_partitions_of(world.table(partition)))
+    assert [(one.reason_rows, one.awaiting_rows, one.problem) for one in without_a_daemon] == [(4, 2, None)]
+    source.texts = TEXTS
+    world.clock.ahead_ms += TieringLimits().schema_retry_ms
+    assert restarted.cycle().repaired_files == 2
+    assert report_of(restarted.cycle(), partition).kept == KeptRows(with_reason=2, awaiting_schema=0)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "awaiting", "advised"), [(0, 0, []), (4, 2, ["2", "floeberg repair t", "2", "for good"]), (2, 0, ["2"])]
+)
+def test_repair_is_advised_for_nothing_but_what_it_can_mend(reasons: int, awaiting: int, advised: list[str]) -> None:
+    part = PartitionStatus(topic="t", partition=0, reason_rows=reasons, awaiting_rows=awaiting, undecodable_rows=9)
+    found = DaemonStatus(version="1", phase=Phase.RUNNING, started_ms=0, now_ms=0, partitions=(part,))
+    said = " ".join(_kept_rows(found))
+    assert all(words in said for words in advised)
+    assert ("floeberg repair" in said) == bool(awaiting)
+    assert ("for good" in said) == (reasons > awaiting)
+
+
+def test_damaged_table_is_told_by_a_status_without_a_daemon(world: TieringWorld, loop: TieringLoop) -> None:
+    (table,) = TopicTables(world.catalog, "kafka").all()
+    assert table.manifest_list is not None
+    Path(urlparse(table.manifest_list).path).unlink()
+    (part,) = _partitions_of(table)
+    assert part.tiered_end == 2
+    assert part.problem is not None
+    assert "topic orders, partition 0" in part.problem
