@@ -6,6 +6,7 @@ A nested name is joined by two underscores: ``FLOEBERG_BROKER__BOOTSTRAP``. Only
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -100,8 +101,18 @@ class CatalogSettings(Section):
 class SparkSettings(Section):
     """Where the rewriting runs."""
 
-    master: Annotated[str, Field(min_length=1)] = "local[*]"
+    master: str = "local[*]"
     conf: Mapping[str, Any] = Field(default_factory=dict)
+
+    @field_validator("master")
+    @classmethod
+    def _is_local(cls, master: str) -> str:
+        if re.fullmatch(r"local(\[(\*|\d+)(, *\d+)?\])?", master) is None:
+            raise ValueError(
+                f'"{master}" is no Spark on this machine: tasks read the broker\'s segments as local files; '
+                'master is "local[*]", or "local[2]" for two cores'
+            )
+        return master
 
     @property
     def properties(self) -> dict[str, str]:

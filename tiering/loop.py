@@ -1,4 +1,5 @@
-"""The tiering loop: observe, plan, act, record; one commit a table a cycle (docs/tiering.md)."""
+"""The tiering loop: observe, plan, act, record; one commit a table a cycle, and one more for partitions that
+failed before (docs/tiering.md)."""
 
 from __future__ import annotations
 

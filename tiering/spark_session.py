@@ -116,7 +116,7 @@ def _not_started(error: Exception) -> Unavailable:
         )
     return Unavailable(
         f"Spark does not start: {error}",
-        next_step="check that a JDK 17 or newer is installed and that [spark] names a master it can reach.",
+        next_step="check that a JDK 17 or newer is installed, and what [spark.conf] sets: floeberg check",
     )
 
 

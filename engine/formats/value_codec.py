@@ -55,9 +55,9 @@ class Verdict(IntEnum):
 class CodecSpec:
     """Everything a worker needs to open a codec: no network, no registry, picklable.
 
-    ``name`` is the format's (raw, string, avro); ``schemas`` maps a writer schema's id to its text with all references
-    resolved; ``unresolved`` maps an id that nobody can resolve to the reason; ``placements`` says for a schema's id
-    which of its fields do not stand in the column of their own name.
+    ``name`` is the format's (raw, string, avro, protobuf, json, csv); ``schemas`` maps a writer schema's id to its
+    text with all references resolved; ``unresolved`` maps an id that nobody can resolve to the reason;
+    ``placements`` says for a schema's id which of its fields do not stand in the column of their own name.
     """
 
     name: str

@@ -21,7 +21,7 @@ from engine.table.parquet_shredding import shred
 from engine.table.parquet_values import Leaf, Scratch
 from engine.table.thrift_compact import I16, I32, I64, LIST, STRUCT, ThriftTape, listed, struct, zigzag
 
-CREATED_BY = b"floeberg version 1.0.0"
+CREATED_BY = b"floeberg version 0.1.0"
 """Readers look here for writers whose statistics or encodings they must not trust."""
 
 _TYPE, _TYPE_LENGTH = 1, 2

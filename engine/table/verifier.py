@@ -32,7 +32,7 @@ Gather = Callable[[str, TableFacts], Verification]
 class Verifier:
     """One per process; safe between its threads.
 
-    ``gather`` reads a file back; the default does so in this process, the daemon hands in the Spark job.
+    ``gather`` reads a file back, by default in this process: what tiering wrote is read back by tasks of its own.
     """
 
     def __init__(self, gather: Gather = verify_file) -> None:

@@ -184,3 +184,14 @@ def test_file_is_the_named_one_or_that_of_the_folder(tmp_path: Path, monkeypatch
     monkeypatch.setenv("FLOEBERG_CONFIG", str(tmp_path / "other.toml"))
     with pytest.raises(Invalid, match="no such settings file"):
         find_settings_file(None)
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[3]", "local[3,2]"])
+def test_spark_is_this_machines(tmp_path: Path, master: str) -> None:
+    assert load(tmp_path, LEAST + f'[spark]\nmaster = "{master}"\n').spark.master == master
+
+
+@pytest.mark.parametrize("master", ["spark://elsewhere:7077", "yarn", "k8s://x", "", "local[x]"])
+def test_spark_elsewhere_is_refused_for_it_could_not_read_the_brokers_segments(tmp_path: Path, master: str) -> None:
+    with pytest.raises(Invalid, match="local files"):
+        load(tmp_path, LEAST + f'[spark]\nmaster = "{master}"\n')

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import tomllib
 import uuid
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from engine.errors import Invalid
 from engine.table import parquet_chunk, parquet_dictionary, parquet_levels
 from engine.table.columns import leaves
-from engine.table.parquet_file import ParquetFile
+from engine.table.parquet_file import CREATED_BY, ParquetFile
 from engine.table.parquet_footer import ParquetFooter
 from engine.table.parquet_leaf import ENCODINGS_OF
 from engine.table.parquet_settings import DICTIONARY, ParquetSettings
@@ -378,3 +379,8 @@ def test_schemas_that_differ_in_field_ids_alone_are_each_written_with_their_own(
         file.finish({})
         read = pq.read_schema(pa.BufferReader(sink.getvalue()))
         assert [field.metadata[b"PARQUET:field_id"] for field in read] == [b"%d" % first_id, b"%d" % (first_id + 1)]
+
+
+def test_file_is_created_by_the_version_that_the_package_has() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert CREATED_BY.decode() == f"floeberg version {project['version']}"
