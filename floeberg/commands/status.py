@@ -125,7 +125,7 @@ def _partition_table(found: DaemonStatus, *, daemon_runs: bool) -> Table:
     for name in ("partition", "from", "to"):
         table.add_column(name, justify="right")
     if daemon_runs:
-        for name in ("lag", "local log", "spool", "with a reason"):
+        for name in ("lag", "local log", "spool", "bytes kept"):
             table.add_column(name, justify="right")
         table.add_column("mode")
         table.add_column("state", overflow="fold")

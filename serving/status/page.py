@@ -63,7 +63,7 @@ def _partitions(partitions: Sequence[PartitionStatus]) -> str:
         "Lag",
         "Local log",
         "Spool",
-        "With a reason",
+        "Bytes kept",
         "Awaiting schema",
         "State",
     )
