@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -22,6 +23,7 @@ class BoundedCache(Generic[K, V]):
         self._cost_of = cost_of
         self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._cost = 0
+        self._making: dict[K, Future[V]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -43,6 +45,34 @@ class BoundedCache(Generic[K, V]):
                 return None
             self._held.move_to_end(key)
             return found[0]
+
+    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
+        """The value, made where it isn't here: by the first who asks, for all who ask meanwhile.
+
+        What ``make`` raises reaches all of them; nothing is kept then, and the next to ask tries again.
+        """
+        with self._lock:
+            found = self._held.get(key)
+            if found is not None:
+                self._held.move_to_end(key)
+                return found[0]
+            others = self._making.get(key)
+            if others is None:
+                own = self._making[key] = Future()
+        if others is not None:
+            return others.result()
+        try:
+            value = make()
+            self.put(key, value)
+        except BaseException as error:
+            own.set_exception(error)
+            raise
+        else:
+            own.set_result(value)
+            return value
+        finally:
+            with self._lock:
+                del self._making[key]
 
     def put(self, key: K, value: V) -> None:
         cost = self._cost_of(value)

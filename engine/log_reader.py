@@ -269,12 +269,14 @@ class LogReader:
             block = self._ahead.find(adopted.key(window))
             if block is None:
                 read = partial(self._rows.read_window, table, adopted.file, window)
-                block = self._ahead.decode(adopted.key(window), read)
+                block = self._ahead.decode(adopted.key(window), window.end, read)
             self._ahead.note_end(table.location, partition, window.end)
             if is_sequential and window.end < adopted.file.range.end:
                 following = adopted.window_at(window.end)
                 self._ahead.prefetch(
-                    adopted.key(following), partial(self._rows.read_window, table, adopted.file, following)
+                    adopted.key(following),
+                    following.end,
+                    partial(self._rows.read_window, table, adopted.file, following),
                 )
             is_sequential = True
             yield adopted, block
@@ -307,11 +309,11 @@ class LogReader:
         return _Position(opened=opened, group=group, page=page, row=int(group.layout.first_row[page]))
 
     def _decode(self, table: TopicTable, position: _Position, rows: int, *, is_sequential: bool) -> RowBlock:
+        run = position.run(rows)
         return self._ahead.decode(
             position.key,
-            lambda: self._rows.read(
-                table, position.opened, position.group, position.run(rows), is_sequential=is_sequential
-            ),
+            run.end_row,
+            lambda: self._rows.read(table, position.opened, position.group, run, is_sequential=is_sequential),
         )
 
     def _prefetch(self, table: TopicTable, position: _Position | None, following: TableFile | None) -> None:
@@ -322,10 +324,11 @@ class LogReader:
             position = self._position(table, opened, following.range.start)
         if position is not None:
             ahead = position
-            rows = self._most_rows(ahead.opened)
+            run = ahead.run(self._most_rows(ahead.opened))
             self._ahead.prefetch(
                 ahead.key,
-                lambda: self._rows.read(table, ahead.opened, ahead.group, ahead.run(rows), is_sequential=True),
+                run.end_row,
+                lambda: self._rows.read(table, ahead.opened, ahead.group, run, is_sequential=True),
             )
 
 

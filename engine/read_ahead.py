@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from engine.bounded_cache import BoundedCache
@@ -36,6 +36,14 @@ class ReadAheadLimits:
     """Blocks waiting for, or under, prefetch; a further one is left to the reader itself."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Decoding:
+    """A block that a thread decodes now, up to ``end_row``."""
+
+    end_row: int
+    block: Future[RowBlock] = field(default_factory=Future)
+
+
 class ReadAhead:
     """Blocks by the rows they hold, kept for however many readers ask. Safe to use from several threads."""
 
@@ -44,6 +52,7 @@ class ReadAhead:
         self._blocks: OrderedDict[BlockKey, RowBlock] = OrderedDict()
         self._held_bytes = 0
         self._pending: dict[BlockKey, Future[RowBlock]] = {}
+        self._decoding: dict[BlockKey, _Decoding] = {}
         self._closed = False
         self._lock = threading.Lock()
         self._decodes = threading.BoundedSemaphore(limits.decodes)
@@ -76,40 +85,49 @@ class ReadAhead:
 
     def find(self, key: BlockKey) -> RowBlock | None:
         """The block that holds a row, when it is here or about to be; waits for one under way."""
-        path, group, row = key
         with self._lock:
             pending = self._pending.get(key)
             if pending is None:
-                for held_key in reversed(self._blocks):
-                    block = self._blocks[held_key]
-                    if held_key[:2] == (path, group) and block.first_row <= row < block.end_row:
-                        self._blocks.move_to_end(held_key)
-                        return block
-                return None
+                return self._held(key)
         # Outside the lock: cancelling settles it in this thread, and that takes the lock.
         if pending.cancel():
             return None  # it had not begun: this thread is quicker
         return pending.result()
 
-    def decode(self, key: BlockKey, decode: Callable[[], RowBlock]) -> RowBlock:
-        """Decode a block that begins at ``key``'s row, and keep it."""
-        with self._decodes:
-            block = decode()
-        self._keep(key, block)
-        return block
+    def decode(self, key: BlockKey, end_row: int, decode: Callable[[], RowBlock]) -> RowBlock:
+        """The block of the rows from ``key``'s to ``end_row``: decoded and kept. While another thread decodes one that
+        holds ``key``'s row, its is waited for; what that raises is raised here too."""
+        with self._lock:
+            held = self._held(key)
+            if held is not None:
+                return held
+            others = self._under_way(key)
+            if others is None:
+                own = self._decoding[key] = _Decoding(end_row=end_row)
+        if others is not None:
+            return others.block.result()
+        try:
+            with self._decodes:
+                block = decode()
+            self._keep(key, block)
+        except BaseException as error:
+            own.block.set_exception(error)
+            raise
+        else:
+            own.block.set_result(block)
+            return block
+        finally:
+            with self._lock:
+                del self._decoding[key]
 
-    def prefetch(self, key: BlockKey, decode: Callable[[], RowBlock]) -> None:
+    def prefetch(self, key: BlockKey, end_row: int, decode: Callable[[], RowBlock]) -> None:
         """Have a block decoded by another thread, unless it is here, under way, or too many are."""
-        path, group, row = key
         with self._lock:
             if self._closed or len(self._pending) >= self._limits.prefetches or key in self._pending:
                 return
-            if any(
-                held[:2] == (path, group) and block.first_row <= row < block.end_row
-                for held, block in self._blocks.items()
-            ):
+            if self._held(key) is not None or self._under_way(key) is not None:
                 return
-            future = self._pool.submit(self.decode, key, decode)
+            future = self._pool.submit(self.decode, key, end_row, decode)
             self._pending[key] = future
         future.add_done_callback(lambda done: self._settle(key, done))
 
@@ -124,6 +142,24 @@ class ReadAhead:
             self._closed = True
         self._pool.shutdown(wait=True, cancel_futures=True)
         self.clear()
+
+    def _held(self, key: BlockKey) -> RowBlock | None:
+        """The kept block that holds ``key``'s row. With the lock."""
+        path, group, row = key
+        for held_key in reversed(self._blocks):
+            block = self._blocks[held_key]
+            if held_key[:2] == (path, group) and block.first_row <= row < block.end_row:
+                self._blocks.move_to_end(held_key)
+                return block
+        return None
+
+    def _under_way(self, key: BlockKey) -> _Decoding | None:
+        """The decoding of a block that will hold ``key``'s row. With the lock."""
+        path, group, row = key
+        for (other_path, other_group, first_row), decoding in self._decoding.items():
+            if (other_path, other_group) == (path, group) and first_row <= row < decoding.end_row:
+                return decoding
+        return None
 
     def _settle(self, key: BlockKey, done: Future[RowBlock]) -> None:
         # An error of a prefetch is no one's yet: the reader that needs the block meets it by itself.
