@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import threading
-from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt, Unavailable
+from engine.handle_share import handle_share
 from engine.offset_range import OffsetRange
 from engine.table.data_file import FileFooter
 from engine.table.footer_cache import FooterCache
 from engine.table.lineage import SOMEBODY_ELSE
-from engine.table.manifests import ManifestReader, TableFile, by_partition, first_overlap, live_ranges
+from engine.table.live_files import LiveFiles, PartitionFiles
+from engine.table.manifests import TableFile
 from engine.table.page_index import PageLayout, read_page_layout
 from engine.table.parquet_footer import ParquetFooter, RowGroup, RowGroupSummaries
-from engine.table.ranged_file import RangedFile, ReadCount, row_group_cache
+from engine.table.ranged_file import RangedFile, ReadCount, input_cache, row_group_cache
 from engine.table.topic_table import TopicTable
+
+_OPEN_FILE_BYTES = 6 << 10
+"""Of the objects around a footer: its strings, arrays, lock, and the file's own values."""
+_OPEN_GROUP_BYTES = 1 << 10
+_CHUNK_BYTES = 640
+"""Of a column chunk's description, its numbers and encoded head with it (measured with tracemalloc)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,35 +37,13 @@ class FileIndexLimits:
     snapshots: int = 512
     """File lists kept, over all tables: readers of a snapshot that was just replaced go on without reading it again."""
     open_footer_bytes: int = 64 << 20
-    """Footers of files read lately, parsed."""
-    page_layouts: int = 1024
-    """Row groups whose pages are known, about 15 KB each."""
+    """Footers of files read lately, parsed: 15 KB for a dozen columns in one row group, 130 KB for 200."""
+    page_layout_bytes: int = 32 << 20
+    """Row groups whose pages are known: 15 KB for a dozen columns, 180 KB for 200."""
+    open_inputs: int = field(default_factory=lambda: handle_share(4, most=4096))
+    """Files that are open. The other handles are for connections, for tiering and its Spark, and for the catalog."""
     row_group_bytes: int = 128 << 20
     """Compressed row groups of remote files."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFiles:
-    """The files of one partition in offset order, adopted ranges among them."""
-
-    files: tuple[TableFile, ...] = ()
-
-    def overlapping(self, wanted: OffsetRange) -> tuple[TableFile, ...]:
-        """The files that cover some offset of ``wanted``, in order. Raises Corrupt where two cover the same offset."""
-        first = bisect_right(self.files, wanted.start, key=lambda file: file.range.end)
-        end = bisect_right(self.files, wanted.end - 1, key=lambda file: file.range.start)
-        found = self.files[first:end]
-        doubled = first_overlap(found)
-        if doubled is not None:
-            one, other = doubled
-            raise Corrupt(
-                f"two files cover the same offsets: {one.path} and this one",
-                partition=other.partition,
-                offset=other.range.start,
-                file=other.path,
-                next_step="run floeberg fsck on the topic",
-            )
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,6 +55,11 @@ class OpenFile:
     footer: ParquetFooter
     facts: FileFooter
     summaries: RowGroupSummaries
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory, its open file aside."""
+        return _OPEN_FILE_BYTES + self.footer.size_bytes + 4 * self.summaries.row_count.nbytes
 
     @property
     def record_bytes(self) -> int:
@@ -97,6 +85,12 @@ class OpenGroup:
     group: RowGroup
     layout: PageLayout | None
 
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory."""
+        pages = 0 if self.layout is None else self.layout.size_bytes
+        return _OPEN_GROUP_BYTES + _CHUNK_BYTES * len(self.group.chunks) + pages
+
 
 class FileIndex:
     """The way from (table, partition, offset) to bytes. One per process; safe to use from several threads.
@@ -109,23 +103,21 @@ class FileIndex:
         limits = limits or FileIndexLimits()
         self.count = ReadCount()
         self._footers = FooterCache(cache_directory) if cache_directory is not None else None
-        self._readers: BoundedCache[str, _TableReader] = BoundedCache(capacity=limits.tables, cost_of=_one)
-        self._snapshots: BoundedCache[tuple[str, int], Mapping[int, PartitionFiles]] = BoundedCache(
-            capacity=limits.snapshots, cost_of=_one
-        )
+        self._live = LiveFiles(tables=limits.tables, snapshots=limits.snapshots)
         self._open: BoundedCache[str, OpenFile] = BoundedCache(
-            capacity=limits.open_footer_bytes, cost_of=lambda opened: opened.footer.size_bytes
+            capacity=limits.open_footer_bytes, cost_of=lambda opened: opened.size_bytes
         )
         self._groups: BoundedCache[tuple[str, int], OpenGroup] = BoundedCache(
-            capacity=limits.page_layouts, cost_of=_one
+            capacity=limits.page_layout_bytes, cost_of=lambda group: group.size_bytes
         )
         self._row_groups = row_group_cache(limits.row_group_bytes)
-        self._lock = threading.Lock()
+        self._inputs = input_cache(limits.open_inputs)
 
     def memory_use(self) -> dict[str, tuple[int, int]]:
         """Bytes in each cache, and its bound."""
         return {
             "open_footer_bytes": (self._open.cost, self._open.capacity),
+            "page_layout_bytes": (self._groups.cost, self._groups.capacity),
             "row_group_bytes": (self._row_groups.cost, self._row_groups.capacity),
         }
 
@@ -134,20 +126,7 @@ class FileIndex:
 
         Raises Corrupt, Unavailable.
         """
-        if table.snapshot_id is None:
-            return PartitionFiles()
-        key = (table.location, table.snapshot_id)
-        known = self._snapshots.get(key)
-        if known is None:
-            reader = self._reader(table.location)
-            with reader.lock:
-                # Whoever waited for the lock finds what the one before has read.
-                known = self._snapshots.get(key)
-                if known is None:
-                    grouped = by_partition(live_ranges(table, reader.manifests.files(table)))
-                    known = {number: PartitionFiles(files=files) for number, files in grouped.items()}
-                    self._snapshots.put(key, known)
-        return known.get(partition, PartitionFiles())
+        return self._live.of(table, partition)
 
     def covering(self, table: TopicTable, partition: int, range: OffsetRange) -> tuple[TableFile, ...]:  # noqa: A002
         """The files that hold the records of ``range``, in order; none where no record was stored.
@@ -184,38 +163,22 @@ class FileIndex:
 
     def open(self, table: TopicTable, file: TableFile) -> OpenFile:
         """Raises Corrupt (missing, another size, no Parquet, another file than its name says), Unavailable."""
-        opened = self._open.get(file.path)
-        if opened is None:
-            source = RangedFile(
-                warehouse=table.warehouse,
-                file=file.path,
-                size_bytes=file.size_bytes,
-                cache=self._row_groups,
-                count=self.count,
-            )
-            footer = self._footer(source)
-            facts = FileFooter.from_key_values(footer.key_values, file=file.path)
-            _check_facts(table, file, facts)
-            summaries = footer.summaries(table.layout.offset)
-            _check_summaries(file, summaries)
-            opened = OpenFile(file=file, source=source, footer=footer, facts=facts, summaries=summaries)
-            self._open.put(file.path, opened)
-        return opened
+        return self._open.get_or_make(file.path, lambda: self._opened(table, file))
 
     def open_group(self, table: TopicTable, opened: OpenFile, index: int) -> OpenGroup:
         """A row group's description and pages. Raises Corrupt, Unavailable."""
-        key = (opened.file.path, index)
-        group = self._groups.get(key)
-        if group is None:
-            description = opened.footer.row_group(index)
-            layout = read_page_layout(opened.source, description, offset_column=table.layout.offset)
-            group = OpenGroup(group=description, layout=layout)
-            self._groups.put(key, group)
-        return group
+
+        def described() -> OpenGroup:
+            group = opened.footer.row_group(index)
+            layout = read_page_layout(opened.source, group, offset_column=table.layout.offset)
+            return OpenGroup(group=group, layout=layout)
+
+        return self._groups.get_or_make((opened.file.path, index), described)
 
     def forget(self, path: str) -> None:
         """Drop what is kept of a file that is no longer there, or that turned out damaged."""
         self._open.remove(path)
+        self._inputs.remove(path)
         if self._footers is not None:
             self._footers.remove(path)
         # What the rest of a damaged file said: of other files these are read again in a moment.
@@ -224,18 +187,26 @@ class FileIndex:
 
     def close(self) -> None:
         """Let go of files and of the disk cache."""
-        for cache in (self._open, self._groups, self._row_groups):
+        for cache in (self._open, self._groups, self._row_groups, self._inputs):
             cache.clear()
         if self._footers is not None:
             self._footers.close()
 
-    def _reader(self, location: str) -> _TableReader:
-        with self._lock:
-            reader = self._readers.get(location)
-            if reader is None:
-                reader = _TableReader()
-                self._readers.put(location, reader)
-            return reader
+    def _opened(self, table: TopicTable, file: TableFile) -> OpenFile:
+        source = RangedFile(
+            warehouse=table.warehouse,
+            file=file.path,
+            size_bytes=file.size_bytes,
+            cache=self._row_groups,
+            inputs=self._inputs,
+            count=self.count,
+        )
+        footer = self._footer(source)
+        facts = FileFooter.from_key_values(footer.key_values, file=file.path)
+        _check_facts(table, file, facts)
+        summaries = footer.summaries(table.layout.offset)
+        _check_summaries(file, summaries)
+        return OpenFile(file=file, source=source, footer=footer, facts=facts, summaries=summaries)
 
     def _footer(self, source: RangedFile) -> ParquetFooter:
         kept = self._footers.get(source.file) if self._footers is not None else None
@@ -249,18 +220,6 @@ class FileIndex:
         if self._footers is not None:
             self._footers.put(source.file, encoded)
         return footer
-
-
-class _TableReader:
-    """One table's manifests and the lock that lets one thread read them."""
-
-    def __init__(self) -> None:
-        self.manifests = ManifestReader()
-        self.lock = threading.Lock()
-
-
-def _one(_: object) -> int:
-    return 1
 
 
 def _check_facts(table: TopicTable, file: TableFile, facts: FileFooter) -> None:

@@ -12,6 +12,8 @@ _log = structlog.get_logger(__name__)
 
 WRITE_BUFFER_BYTES = 8 << 20
 LARGEST_WAL_BYTES = 16 << 20
+LARGEST_OPEN_FILES = 16
+"""Of the database itself: the handles are for the files of the tables."""
 
 
 class FooterCache:
@@ -64,6 +66,7 @@ class FooterCache:
         options.set_write_buffer_size(WRITE_BUFFER_BYTES)
         options.set_max_total_wal_size(LARGEST_WAL_BYTES)
         options.set_keep_log_file_num(2)
+        options.set_max_open_files(LARGEST_OPEN_FILES)
         for attempt in (1, 2):
             try:
                 self._directory.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,9 @@ from engine.table.ranged_file import RangedFile
 from engine.table.thrift_compact import LIST, ThriftStruct, ThriftTape
 from engine.table.thrift_kernels import ITEM
 
+_ARRAY_BYTES = 160
+"""Of an array and its place in a dictionary, its numbers aside."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PageLayout:
@@ -35,6 +38,12 @@ class PageLayout:
     @property
     def page_count(self) -> int:
         return len(self.first_row) - 1
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory."""
+        arrays = (self.first_row, self.first_offset, self.last_offset, *self.page_start.values())
+        return sum(_ARRAY_BYTES + array.nbytes for array in arrays)
 
     def page_of_offset(self, offset: int) -> int:
         """The page that holds ``offset``, or where it is in a gap the one behind; ``page_count`` behind the last."""

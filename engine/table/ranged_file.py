@@ -25,8 +25,16 @@ RowGroupCache: TypeAlias = BoundedCache[tuple[str, int], memoryview]
 """Compressed row groups of remote files by (path, position). Local ones are kept by the operating system already."""
 
 
+InputCache: TypeAlias = BoundedCache[str, pa.NativeFile]
+"""Open files by path. One that has to make room is closed when the last read that uses it is over."""
+
+
 def row_group_cache(capacity_bytes: int) -> RowGroupCache:
     return BoundedCache(capacity=capacity_bytes, cost_of=len)
+
+
+def input_cache(handles: int) -> InputCache:
+    return BoundedCache(capacity=handles, cost_of=lambda _: 1)
 
 
 @dataclass(slots=True)
@@ -42,6 +50,7 @@ class RangedFile:
 
     ``is_remote``: requests are dear, so ranges are merged across holes and whole row groups are kept in ``cache``.
     A local file is mapped: its ranges are read one by one, and the operating system's cache is the cache.
+    ``inputs`` bounds how many files are open: one that had to make room is opened again by the next read.
     """
 
     def __init__(
@@ -51,18 +60,21 @@ class RangedFile:
         file: str,
         size_bytes: int,
         cache: RowGroupCache,
+        inputs: InputCache | None = None,
         count: ReadCount,
         is_remote: bool | None = None,
     ) -> None:
         """Raises Corrupt when the file is missing or has another size than the table says, Unavailable else."""
         self.file = file
         self.size_bytes = size_bytes
-        self._input: pa.NativeFile = warehouse.open_input(file)
+        self._warehouse = warehouse
+        self._inputs = input_cache(1) if inputs is None else inputs
         self._cache = cache
         self._count = count
         self._count_lock = threading.Lock()
-        self.is_remote = not isinstance(self._input, pa.MemoryMappedFile) if is_remote is None else is_remote
-        actual = self._size()
+        opened = self._input()
+        self.is_remote = not isinstance(opened, pa.MemoryMappedFile) if is_remote is None else is_remote
+        actual = self._size(opened)
         if actual != size_bytes:
             raise Corrupt(f"the file has {actual} bytes, the table says {size_bytes}", file=file)
 
@@ -83,10 +95,9 @@ class RangedFile:
 
     def read_kept(self, whole: ByteRange, parts: Sequence[ByteRange]) -> list[memoryview]:
         """Ranges out of ``whole``, which is read by one request and kept in the cache."""
-        held = self._cache.get((self.file, whole.start))
-        if held is None or len(held) != whole.size:
-            held = self.read([whole])[0]
-            self._cache.put((self.file, whole.start), held)
+        held = self._cache.get_or_make((self.file, whole.start), lambda: self.read([whole])[0])
+        if len(held) != whole.size:
+            raise Corrupt(f"two row groups of different size begin at byte {whole.start}", file=self.file)
         return [held[part.start - whole.start : part.end - whole.start] for part in parts]
 
     def is_kept(self, whole: ByteRange) -> bool:
@@ -113,7 +124,7 @@ class RangedFile:
 
     def _get(self, part: ByteRange) -> memoryview:
         try:
-            content = memoryview(self._input.read_at(part.size, part.start))
+            content = memoryview(self._input().read_at(part.size, part.start))
         except OSError as error:
             raise Unavailable(f"the warehouse does not answer: {error}", file=self.file) from error
         if len(content) != part.size:
@@ -123,9 +134,19 @@ class RangedFile:
             self._count.read_bytes += part.size
         return content
 
-    def _size(self) -> int:
+    def _input(self) -> pa.NativeFile:
         try:
-            return int(self._input.size())
+            return self._inputs.get_or_make(self.file, lambda: self._warehouse.open_input(self.file))
+        except Unavailable:
+            # The process may have run out of handles: those that nobody reads by just now are the first to go.
+            if len(self._inputs) == 0:
+                raise
+            self._inputs.clear()
+            return self._inputs.get_or_make(self.file, lambda: self._warehouse.open_input(self.file))
+
+    def _size(self, opened: pa.NativeFile) -> int:
+        try:
+            return int(opened.size())
         except OSError as error:
             raise Unavailable(f"the warehouse does not answer: {error}", file=self.file) from error
 

@@ -15,7 +15,8 @@ from engine.offset_range import OffsetRange
 from engine.table.adopted_rows import AdoptedFile, read_window
 from engine.table.data_file import FileDescription
 from engine.table.lineage import SOMEBODY_ELSE
-from engine.table.manifests import ManifestReader, TableFile, live_ranges
+from engine.table.live_files import LiveFiles
+from engine.table.manifests import TableFile
 from engine.table.row_codecs import RowCodecs
 from engine.table.topic_table import TableFacts, TopicTable
 from engine.table.verification import Verification, verify_file
@@ -25,6 +26,9 @@ __all__ = ["VerifiedFile", "VerifiedRange", "Verifier"]
 
 REMEMBERED_FILES = 200_000
 """Paths of verified files kept; beyond it the oldest are verified again when asked about. About 40 MB."""
+
+_TABLES = 256
+"""Tables whose files are kept listed; 10,000 files take about 4 MB."""
 
 Gather = Callable[[str, TableFacts], Verification]
 
@@ -38,7 +42,7 @@ class Verifier:
     def __init__(self, gather: Gather = verify_file) -> None:
         self._gather = gather
         self._verified: dict[str, OffsetRange] = {}
-        self._manifests: dict[str, ManifestReader] = {}
+        self._live = LiveFiles(tables=_TABLES, snapshots=_TABLES)
         self._lock = threading.Lock()
 
     def accept(self, description: FileDescription, found: Verification) -> VerifiedFile:
@@ -81,7 +85,7 @@ class Verifier:
         if entry is None or not entry.range.covers(offsets):
             return None
         covered = [*table.empty.get(partition, ()), *table.skipped.get(partition, ())]
-        for file in self._files(table, partition, offsets):
+        for file in self._live.of(table, partition).overlapping(offsets):
             with self._lock:
                 known = self._verified.get(file.path) == file.range
             if not known and file.parts:
@@ -99,12 +103,6 @@ class Verifier:
                 next_step="run floeberg fsck",
             )
         return VerifiedRange(topic_id=table.topic_id, partition=partition, range=offsets, token=VERIFIERS_TOKEN)
-
-    def _files(self, table: TopicTable, partition: int, offsets: OffsetRange) -> list[TableFile]:
-        with self._lock:
-            reader = self._manifests.setdefault(table.topic_id, ManifestReader())
-            files = live_ranges(table, reader.files(table))
-        return [file for file in files if file.partition == partition and file.range.overlaps(offsets)]
 
     def _verify_stored(self, table: TopicTable, file: TableFile) -> None:
         found = self._gather(file.path, table.facts)

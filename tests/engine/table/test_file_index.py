@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import Corrupt, Unavailable
 from engine.offset_range import OffsetRange
 from engine.table import manifests
-from engine.table.file_index import FileIndex
+from engine.table.file_index import FileIndex, FileIndexLimits, OpenGroup
 from engine.table.footer_cache import FooterCache
+from engine.table.page_index import read_page_layout
+from engine.table.ranged_file import RangedFile, ReadCount, row_group_cache
+from engine.table.warehouse import Warehouse
+from tests.engine import few_handles
 from tests.engine.offset_table import FileShape, OffsetTable, records_of
 
 
@@ -154,3 +164,63 @@ def test_cache_that_another_process_holds_is_left_alone(tmp_path: Path) -> None:
     other.close()
     assert held.get("a") == b"1"
     held.close()
+
+
+def test_more_files_than_handles_are_all_read(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "tests.engine.few_handles", str(tmp_path / "table")]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.stdout.strip() == str({few_handles.FILES * few_handles.RECORDS}), ended.stderr
+
+
+def test_reader_whose_file_had_to_make_room_goes_on(tmp_path: Path) -> None:
+    table = table_of(tmp_path, 40, 80, 120)
+    index = FileIndex(limits=FileIndexLimits(open_inputs=1))
+    files = index.files(table.view, 0).files
+    opened = [index.open(table.view, file) for file in files]
+    assert len(index._inputs) == 1
+    groups = [index.open_group(table.view, found, 2).group for found in opened]
+    for found, group in zip(opened, groups, strict=True):
+        (content,) = found.source.read([group.data])
+        assert (
+            bytes(content)
+            == Path(found.file.path.removeprefix("file://")).read_bytes()[group.data.start :][: group.data.size]
+        )
+    assert len(index._inputs) == 1
+
+
+@pytest.mark.parametrize(("columns", "groups"), [(8, 1), (8, 16), (200, 1), (200, 4)])
+def test_what_a_file_and_a_row_group_cost_in_memory_is_about_what_is_counted(
+    tmp_path: Path, columns: int, groups: int
+) -> None:
+    rows = 4096 * groups
+    values = {f"some_column_name_{at}": np.arange(rows) / (at + 1) for at in range(columns)}
+    path = tmp_path / "wide.parquet"
+    options = {"row_group_size": 4096, "write_page_index": True, "data_page_size": 4096, "write_batch_size": 512}
+    pq.write_table(pa.table({"kafka_offset": np.arange(rows), **values}), path, **options)
+    source = RangedFile(
+        warehouse=Warehouse(),
+        file=path.as_uri(),
+        size_bytes=path.stat().st_size,
+        cache=row_group_cache(1),
+        count=ReadCount(),
+    )
+    described(source)  # what is made once a process is no file's
+    tracemalloc.start()
+    try:
+        footer = source.footer()
+        summaries = footer.summaries("kafka_offset")
+        footer_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        group = described(source)
+        both_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(summaries) == groups
+    counted = footer.size_bytes + 4 * summaries.row_count.nbytes
+    assert 0.6 < counted / footer_bytes < 1.6
+    assert 0.6 < group.size_bytes / (both_bytes - footer_bytes) < 1.6
+
+
+def described(source: RangedFile) -> OpenGroup:
+    group = source.footer().row_group(0)
+    return OpenGroup(group=group, layout=read_page_layout(source, group, offset_column="kafka_offset"))

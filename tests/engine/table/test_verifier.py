@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +18,15 @@ import pytest
 from engine.digest import digest_of
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
+from engine.table import live_files
 from engine.table.columns import FIELD_ID_KEY
 from engine.table.data_file import FileDescription
+from engine.table.manifests import ManifestReader, SnapshotFiles
 from engine.table.topic_table import TableFacts, TopicTable
 from engine.table.verification import Verification, verify_file
 from engine.table.verified_file import VerifiedFile, VerifiedRange
 from engine.table.verifier import Verifier, first_hole
+from tests.engine.offset_table import OffsetTable
 from tests.engine.table.table_examples import (
     TOPIC,
     TOPIC_ID,
@@ -272,3 +277,53 @@ def test_first_hole_of_a_coverage(covered: list[tuple[int, int]], hole: tuple[in
 
 def test_topic_of_the_example_is_the_files(written: FileDescription) -> None:
     assert (written.topic, written.partition, written.range) == (TOPIC, 0, COVERED)
+
+
+def stored_range(folder: Path, end: int) -> OffsetTable:
+    table = OffsetTable(folder)
+    for start in range(0, end, 10):
+        table.add(OffsetRange(start=start, end=start + 10), records_of([b"value"] * 10, start=start))
+    return table
+
+
+def test_files_are_listed_once_a_snapshot_however_often_a_range_is_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[int | None] = []
+    original = live_files.live_ranges
+
+    def counting(table: TopicTable, files: SnapshotFiles) -> tuple[live_files.TableFile, ...]:
+        listed.append(table.snapshot_id)
+        return original(table, files)
+
+    monkeypatch.setattr(live_files, "live_ranges", counting)
+    verifier, table = Verifier(), stored_range(tmp_path, 50)
+    for start in (0, 10, 25, 0):
+        assert verifier.verified_range(table.view, 0, OffsetRange(start=start, end=50)) is not None
+    assert listed == [5]
+    table.add(OffsetRange(start=50, end=60), records_of([b"value"] * 10, start=50))
+    assert verifier.verified_range(table.view, 0, OffsetRange(start=40, end=60)) is not None
+    assert listed == [5, 6]
+
+
+def test_table_whose_manifests_are_slow_keeps_no_other_from_being_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, quick = stored_range(tmp_path / "slow", 10), stored_range(tmp_path / "quick", 10)
+    begun, go_on = threading.Event(), threading.Event()
+    original = ManifestReader.files
+
+    def reading(self: ManifestReader, table: TopicTable) -> SnapshotFiles:
+        if table.location == slow.view.location:
+            begun.set()
+            assert go_on.wait(30)
+        return original(self, table)
+
+    monkeypatch.setattr(ManifestReader, "files", reading)
+    verifier, asked = Verifier(), OffsetRange(start=0, end=10)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(verifier.verified_range, slow.view, 0, asked)
+        assert begun.wait(30)
+        assert verifier.verified_range(quick.view, 0, asked) is not None
+        go_on.set()
+        assert waiting.result(30) is not None
