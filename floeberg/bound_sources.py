@@ -12,11 +12,10 @@ from urllib.parse import unquote, urlparse
 from engine.log_reader import LogReader
 from floeberg.catalog_settings import catalog_properties
 from floeberg.settings import Settings
-from serving.status.daemon_status import BoundUse
+from serving.status.daemon_status import OPEN_FILES, BoundUse
 
 WAREHOUSE_DISK = "warehouse_disk_bytes"
 LOG_DISK = "log_disk_bytes"
-OPEN_FILES = "open_files"
 
 _OPEN_FILES_FOLDER = Path("/proc/self/fd")
 

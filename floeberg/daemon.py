@@ -184,5 +184,6 @@ class _LoopView:
 
 
 def _ring(commits: CommitSignal, report: CycleReport) -> None:
-    if report.commits or any(partition.problem is not None for partition in report.partitions):
-        commits.ring()
+    """Wake the copies that wait for a range that was committed, or that was found damaged."""
+    troubled = [partition.partition for partition in report.partitions if partition.problem is not None]
+    commits.ring([(changed.topic_id, changed.partition) for changed in (*report.committed, *troubled)])

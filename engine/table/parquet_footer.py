@@ -39,9 +39,7 @@ LARGEST_FOOTER_BYTES = 64 << 20
 _INTEGER_BYTES = {1: 4, 2: 8}
 """Width of Parquet's physical types INT32 and INT64."""
 
-_COLUMN_BYTES = 400
-"""Memory of a column of the schema beside its place in the footer's bytes (measured with tracemalloc)."""
-
+_COLUMN_BYTES = 400  # memory of a column beside its place in the footer's bytes, measured with tracemalloc
 _BYTE_ARRAY = 6
 _REPEATED = 2
 

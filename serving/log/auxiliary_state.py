@@ -46,7 +46,8 @@ class AuxiliaryState:
     @classmethod
     def from_bytes(cls, content: bytes) -> AuxiliaryState:
         """Raises ``Corrupt`` when the bytes are anything but what ``to_bytes`` writes."""
-        body, checksum = content[:-4], content[-4:]
+        # Views: these are up to 64 MiB.
+        body, checksum = memoryview(content)[:-4], memoryview(content)[-4:]
         if len(checksum) < 4 or body[:4] != MAGIC:
             raise Corrupt("The auxiliary state of a segment does not begin with its magic")
         if _UINT32.unpack(checksum)[0] != crc32c.crc32c(body):
@@ -58,17 +59,20 @@ class AuxiliaryState:
         producer_snapshot, at = _blob(body, at)
         if leader_epochs is None or at != len(body):
             raise Corrupt("The auxiliary state of a segment has lengths that do not fit")
-        return cls(leader_epochs=leader_epochs, producer_snapshot=producer_snapshot)
+        return cls(
+            leader_epochs=bytes(leader_epochs),
+            producer_snapshot=None if producer_snapshot is None else bytes(producer_snapshot),
+        )
 
 
-def _int32(body: bytes, at: int) -> tuple[int, int]:
+def _int32(body: memoryview, at: int) -> tuple[int, int]:
     if at + 4 > len(body):
         raise Corrupt("The auxiliary state of a segment ends too early")
     value: int = _INT32.unpack_from(body, at)[0]
     return value, at + 4
 
 
-def _blob(body: bytes, at: int) -> tuple[bytes | None, int]:
+def _blob(body: memoryview, at: int) -> tuple[memoryview | None, int]:
     length, at = _int32(body, at)
     if length == NO_SNAPSHOT:
         return None, at

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import crc32c
 import structlog
@@ -20,11 +18,15 @@ from starlette.routing import Route
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.verifier import VerifiedRange
-from serving.door_metrics import DoorMetrics, DoorUse
-from serving.log.auxiliary_state import MAX_SIZE_BYTES, AuxiliaryState
+from serving.door_client import while_there
+from serving.door_guard import DoorGuard
+from serving.door_metrics import DoorMetrics
+from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
 from serving.log.commit_signal import CommitSignal
+from serving.log.copy_body import CopyBodies, LengthMissing, TooLarge
 from serving.log.index_format import offset_index_bytes, time_index_bytes
+from serving.log.places import Place, Places
 from serving.log.record_answer import RecordAnswer
 from serving.log.request import number, segment_of
 
@@ -34,6 +36,8 @@ DOOR = "log"
 RETRY_AFTER_SECONDS = 1
 DEFAULT_MAX_BYTES = 1 << 20
 LARGEST_MAX_BYTES = 64 << 20
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+_SHOWN_CHARACTERS = 200
 
 _log = structlog.get_logger(__name__)
 _Answer = TypeVar("_Answer")
@@ -41,7 +45,8 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDoorLimits:
-    """Bounds of the door. Memory is about ``max_reads`` times two chunks, beside what the reader itself caches."""
+    """Bounds of the door. Memory is about ``max_reads`` times three chunks and twice ``copy_body_bytes``, beside what
+    the reader itself caches."""
 
     reader_threads: int = 4
     """Threads that decode history and read indexes; more than cores gain only where the warehouse is far away."""
@@ -53,6 +58,14 @@ class LogDoorLimits:
     """Copies that wait; the broker itself copies with 10 threads."""
     copy_wait_ms: int = 10_000
     """Longest wait of one copy request; the plugin asks again."""
+    copy_body_bytes: int = 128 << 20
+    """Bodies of all copies under way: each is a few KB, the largest there may be (a million producers) 64 MiB."""
+    copy_body_timeout_ms: int = 10_000
+    """For a copy's body to come: it has its place meanwhile."""
+    first_answer_ms: int = 2_000
+    """For a read's first batches, or an index, to be made; then the client is told to come back, and finds what was
+    made meanwhile in the caches. A broker has answered its consumer long before (``remote.fetch.max.wait.ms``, 500):
+    an answer that comes later only holds one of its few threads."""
 
 
 class LogDoor:
@@ -70,42 +83,58 @@ class LogDoor:
         if not token:
             raise Invalid("The log door needs a token", next_step="set [log_door] token, the same as the broker's")
         self._backend = backend
-        self._token = token.encode()
+        self._guard = DoorGuard(
+            door=DOOR,
+            tokens=[token],
+            metrics=metrics,
+            refusal=_refusal,
+            problem=_answer_of,
+            unforeseen=lambda error: _not_now(f"Not now: {error!r}"),
+        )
         self._commits = commits
         self._limits = limits
         self._readers = ThreadPoolExecutor(limits.reader_threads, thread_name_prefix="log-door-read")
         self._copiers = ThreadPoolExecutor(limits.copier_threads, thread_name_prefix="log-door-copy")
         self._metrics = metrics
-        self._reads = _Places(limits.max_reads, "reads", metrics)
-        self._copies = _Places(limits.max_copies, "copies", metrics)
+        self._reads = Places(limits.max_reads, door=DOOR, what="reads", metrics=metrics)
+        self._copies = Places(limits.max_copies, door=DOOR, what="copies", metrics=metrics)
+        self._bodies = CopyBodies(limit_bytes=limits.copy_body_bytes, timeout_s=limits.copy_body_timeout_ms / 1000)
 
     def routes(self) -> list[Route]:
-        base = "/v1/log/{topic_id}/{partition:int}"
+        base = "/v1/log/{topic_id}/{partition}"
+        wrap = self._guard.wrap
         return [
-            Route(f"{base}/copy", self._guarded("copy", self._copy), methods=["POST"]),
-            Route(f"{base}/records", self._guarded("records", self._records), methods=["GET"]),
-            Route(f"{base}/index/{{name}}", self._guarded("index", self._index), methods=["GET"]),
-            Route(base, self._guarded("release", self._release), methods=["DELETE"]),
+            Route(f"{base}/copy", wrap("copy", self._copy), methods=["POST"]),
+            Route(f"{base}/records", wrap("records", self._records), methods=["GET"]),
+            Route(f"{base}/index/{{name}}", wrap("index", self._index), methods=["GET"]),
+            Route(base, wrap("release", self._release), methods=["DELETE"]),
+            # Whatever else is asked for: the token first here too.
+            Route("/v1/log/{path:path}", wrap("unknown", _unknown), methods=_METHODS),
         ]
 
     async def _copy(self, request: Request) -> Response:
         segment = segment_of(request)
         wait_ms = min(number(request, "wait_ms", 0), self._limits.copy_wait_ms)
-        state = await _auxiliary_state(request)
+        # The place first, and room for the body: what is refused has cost nothing.
+        with self._copies.one(), self._bodies.room_for(request):
+            state = await self._bodies.read(request)
+            return await while_there(request, self._copied(segment, state, wait_ms))
+
+    async def _copied(self, segment: RemoteSegment, state: AuxiliaryState, wait_ms: int) -> Response:
+        """The answer once the segment is verified, within ``wait_ms``."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
-        with self._copies.one():
+        with self._commits.listening((segment.topic_id, segment.partition)) as bell:
             while True:
-                # Counted before looking: a commit between the look and the wait must end the wait.
-                seen = self._commits.count
+                bell.clear()
                 verified = await loop.run_in_executor(self._copiers, self._backend.verified, segment)
                 if verified is not None:
                     reach(FaultPoint.COPY_PROVEN)
                     await loop.run_in_executor(self._copiers, self._backend.keep_auxiliary_state, segment, state)
                     reach(FaultPoint.AUXILIARY_STATE_KEPT)
-                    return _copied(segment, verified)
+                    return _copied_answer(segment, verified)
                 self._backend.hurry(segment)
-                if not await self._commits.wait_past(seen, deadline - loop.time()):
+                if not await bell.rung_within(deadline - loop.time()):
                     raise Unavailable(f"Offsets {segment} are not verified in the table yet")
 
     async def _records(self, request: Request) -> Response:
@@ -115,23 +144,26 @@ class LogDoor:
         if start not in segment.range or not 0 < max_bytes <= LARGEST_MAX_BYTES:
             raise Invalid(f"Records of {segment}: from={start} and max_bytes={max_bytes} do not fit")
         reach(FaultPoint.RECORDS_ASKED)
-        self._reads.take()
-        answer = None
+        place, answer = self._reads.take(), None
         try:
-            batches = await self._read(lambda: self._backend.records(segment, start=start, max_bytes=max_bytes))
-            answer = await RecordAnswer.begin(
-                batches,
-                pool=self._readers,
-                on_sent=lambda size_bytes: self._metrics.sent(DOOR, size_bytes),
-                on_broken=lambda: self._metrics.broke_off(DOOR),
-                on_end=self._reads.give_back,
-                about=f"records of {segment} from {start}",
-            )
+            answer = await self._in_time(request, self._begun(segment, start, max_bytes, place))
             return answer
         finally:
             # Once it has begun, the answer gives its place back itself, when it is over.
             if answer is None:
-                self._reads.give_back()
+                place.give_back()
+
+    async def _begun(self, segment: RemoteSegment, start: int, max_bytes: int, place: Place) -> RecordAnswer:
+        """The answer with its first batches made."""
+        batches = await self._read(lambda: self._backend.records(segment, start=start, max_bytes=max_bytes))
+        return await RecordAnswer.begin(
+            batches,
+            pool=self._readers,
+            place=place,
+            on_sent=lambda size_bytes: self._metrics.sent(DOOR, size_bytes),
+            on_broken=lambda: self._metrics.broke_off(DOOR),
+            about=f"records of {segment} from {start}",
+        )
 
     async def _index(self, request: Request) -> Response:
         segment = segment_of(request)
@@ -144,7 +176,7 @@ class LogDoor:
         if make is None:
             raise NoSuchSegment(f"There is no index named {request.path_params['name']!r}")
         with self._reads.one():
-            content = await self._read(make)
+            content = await self._in_time(request, self._read(make))
         reach(FaultPoint.INDEX_MADE)
         headers = {"Floeberg-Crc32c": f"{crc32c.crc32c(content):08x}"}
         return Response(content, media_type="application/octet-stream", headers=headers)
@@ -157,69 +189,14 @@ class LogDoor:
     async def _read(self, work: Callable[[], _Answer]) -> _Answer:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
-    def _guarded(
-        self, name: str, endpoint: Callable[[Request], Awaitable[Response]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """The token first, and errors as the codes of docs/log_door.md; everything is counted under ``name``."""
-
-        async def counted(request: Request) -> Response:
-            with self._metrics.timed(DOOR, name):
-                response = await answer(request)
-            self._metrics.answered(DOOR, name, response.status_code)
-            return response
-
-        async def answer(request: Request) -> Response:
-            given = request.headers.get("authorization", "").encode()
-            if not hmac.compare_digest(given, b"Bearer " + self._token):
-                return _problem(401, "The token is not the one of this door", {"WWW-Authenticate": "Bearer"})
-            try:
-                return await endpoint(request)
-            except NoSuchSegment as error:
-                return _problem(404, str(error))
-            except Invalid as error:
-                return _problem(400, str(error))
-            except Corrupt as error:
-                return _problem(409, str(error))
-            except (Unavailable, CommitUnknown) as error:
-                return _problem(503, str(error), {"Retry-After": str(RETRY_AFTER_SECONDS)})
-            except Exception as error:  # noqa: BLE001 - the outermost guard of a request: out of memory, of file handles
-                _log.exception("request_ended_unforeseen", request=request.url.path)
-                return _problem(503, f"Not now: {error!r}", {"Retry-After": str(RETRY_AFTER_SECONDS)})
-
-        return counted
-
-
-class _Places:
-    """A bound on what is under way; what comes above it is refused at once. Lives in one event loop."""
-
-    def __init__(self, count: int, what: str, metrics: DoorMetrics) -> None:
-        self._count = self._free = count
-        self._what = what
-        self._metrics = metrics
-        self._show()
-
-    def take(self) -> None:
-        if self._free == 0:
-            raise Unavailable(f"Too many {self._what} are under way")
-        self._free -= 1
-        self._show()
-
-    def give_back(self) -> None:
-        self._free += 1
-        self._show()
-
-    def _show(self) -> None:
-        self._metrics.under_way(
-            DoorUse(door=DOOR, request=self._what, used=self._count - self._free, limit=self._count)
-        )
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        self.take()
+    async def _in_time(self, request: Request, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """Wait for it, while the client does. What waits for a thread is cancelled with it; what a thread is at goes on
+        into the caches. Raises Unavailable when it takes too long, ClientGone."""
         try:
-            yield
-        finally:
-            self.give_back()
+            async with asyncio.timeout(self._limits.first_answer_ms / 1000):
+                return await while_there(request, work)
+        except TimeoutError:
+            raise Unavailable("What was asked for is still being made") from None
 
 
 def create_log_door(
@@ -236,7 +213,7 @@ def create_log_door(
     ).routes()
 
 
-def _copied(segment: RemoteSegment, verified: VerifiedRange) -> Response:
+def _copied_answer(segment: RemoteSegment, verified: VerifiedRange) -> Response:
     """The answer after which the broker may drop its segment. Nothing gives it but a VerifiedRange up to its end.
 
     It may begin after the segment does: offsets below the broker's log start need no proof.
@@ -249,22 +226,41 @@ def _copied(segment: RemoteSegment, verified: VerifiedRange) -> Response:
     return JSONResponse({"copied": copied}, background=answered)
 
 
-async def _auxiliary_state(request: Request) -> AuxiliaryState:
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_SIZE_BYTES:
-            raise Invalid(f"The auxiliary state of a segment has more than {MAX_SIZE_BYTES} bytes")
-    try:
-        return AuxiliaryState.from_bytes(bytes(body))
-    except Corrupt as error:
-        raise Invalid(f"The body of a copy request is damaged: {error.problem}") from error
-
-
 def _producer_snapshot(segment: RemoteSegment, state: AuxiliaryState) -> bytes:
     if state.producer_snapshot is None:
         raise NoSuchSegment(f"The broker had no producer snapshot at the end of {segment}")
     return state.producer_snapshot
+
+
+async def _unknown(request: Request) -> Response:
+    raise NoSuchSegment(f"The log door has no {request.method} {request.scope['path'][:_SHOWN_CHARACTERS]!r}")
+
+
+def _answer_of(request: Request, error: Exception) -> Response:
+    """An error as the codes of docs/log_door.md. Raises it again where it is none of ours."""
+    match error:
+        case NoSuchSegment():
+            return _problem(404, str(error))
+        case LengthMissing():
+            return _problem(411, str(error))
+        case TooLarge():
+            return _problem(413, str(error))
+        case Invalid():
+            return _problem(400, str(error))
+        case Corrupt():
+            return _problem(409, str(error))
+        case Unavailable() | CommitUnknown():
+            return _not_now(str(error))
+        case _:
+            raise error
+
+
+def _refusal() -> Response:
+    return _problem(401, "The token is not the one of this door", {"WWW-Authenticate": "Bearer"})
+
+
+def _not_now(problem: str) -> Response:
+    return _problem(503, problem, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 
 def _problem(status: int, problem: str, headers: dict[str, str] | None = None) -> Response:

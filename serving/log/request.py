@@ -13,6 +13,8 @@ from serving.log.backend import RemoteSegment
 MAX_OFFSETS_A_SEGMENT = 2**31
 """Kafka's own bound: relative offsets are int32."""
 MAX_OFFSET = 2**63 - 1
+MAX_PARTITION = 2**31 - 1
+SHOWN_CHARACTERS = 40
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
@@ -21,11 +23,11 @@ def segment_of(request: Request) -> RemoteSegment:
     start, end = number(request, "start"), number(request, "end")
     if not start < end <= start + MAX_OFFSETS_A_SEGMENT:
         raise Invalid(f"A segment has offsets start < end, at most 2^31 of them, not [{start}, {end})")
-    partition = request.path_params["partition"]
-    if partition > 2**31 - 1:
-        raise Invalid(f"{partition} is no partition")
-    topic_id = _topic_id(request.path_params["topic_id"])
-    return RemoteSegment(topic_id=topic_id, partition=partition, range=OffsetRange(start=start, end=end))
+    return RemoteSegment(
+        topic_id=_topic_id(request.path_params["topic_id"]),
+        partition=_partition(request.path_params["partition"]),
+        range=OffsetRange(start=start, end=end),
+    )
 
 
 def number(request: Request, name: str, default: int | None = None) -> int:
@@ -33,13 +35,34 @@ def number(request: Request, name: str, default: int | None = None) -> int:
     text = request.query_params.get(name)
     if text is None and default is not None:
         return default
-    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) > MAX_OFFSET:
-        raise Invalid(f"The query needs {name}=<a number from 0 to 2^63 - 1>, not {text!r}")
-    return int(text)
+    found = None if text is None else _decimal(text, MAX_OFFSET)
+    if found is None:
+        raise Invalid(f"The query needs {name}=<a number from 0 to 2^63 - 1>, not {_shown(text)}")
+    return found
+
+
+def _partition(text: str) -> int:
+    found = _decimal(text, MAX_PARTITION)
+    if found is None:
+        raise Invalid(f"{_shown(text)} is no partition: they are numbers from 0 to 2^31 - 1")
+    return found
+
+
+def _decimal(text: str, largest: int) -> int | None:
+    """A decimal number up to ``largest``. Its digits are counted first: Python refuses to read thousands of them."""
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(largest)):
+        return None
+    found = int(text)
+    return found if found <= largest else None
+
+
+def _shown(text: str | None) -> str:
+    """For a message: the beginning is enough."""
+    return repr(text if text is None else text[:SHOWN_CHARACTERS])
 
 
 def _topic_id(text: str) -> str:
     """Kafka's text form of a UUID: 22 characters of URL-safe base64 without padding (Uuid.toString)."""
     if not _TOPIC_ID.fullmatch(text):
-        raise Invalid(f"{text!r} is no topic id: it has 22 characters of URL-safe base64")
+        raise Invalid(f"{_shown(text)} is no topic id: it has 22 characters of URL-safe base64")
     return text

@@ -68,6 +68,13 @@ class PartitionStatus:
         return max(0, self.stable_end - (self.tiered_end or 0))
 
 
+OPEN_FILES = "open_files"
+"""The bound on this process's file handles, by name."""
+
+NEARLY_ALL = 0.97
+"""Of the file handles: what is left is no longer enough to read files and to take connections."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundUse:
     """How much of a bound is in use, both in the unit that the name ends in."""
@@ -123,6 +130,14 @@ class DaemonStatus:
     bounds: tuple[BoundUse, ...] = ()
     schema_sources: tuple[SchemaSourceStatus, ...] = ()
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def lack_of_handles(self) -> str | None:
+        """That the process has run out of file handles, or is about to."""
+        for bound in self.bounds:
+            if bound.name == OPEN_FILES and bound.share >= NEARLY_ALL:
+                return f"{bound.used} of {bound.limit} file handles are in use: raise LimitNOFILE (ulimit -n)"
+        return None
 
     @property
     def all_problems(self) -> tuple[str, ...]:

@@ -58,7 +58,8 @@ def why_not_ready(status: DaemonStatus) -> str | None:
         return f"the daemon is {status.phase}"
     if status.last_cycle_ms is None:
         return "the first tiering cycle has not ended yet"
-    return "; ".join(status.problems) or None
+    lack = status.lack_of_handles
+    return "; ".join((*status.problems, *([] if lack is None else [lack]))) or None
 
 
 def _verdict(why_not: str | None, *, notes: Sequence[str] = ()) -> Response:

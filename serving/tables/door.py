@@ -7,10 +7,8 @@ planning. Engines read the files themselves, with their own credentials: the doo
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 from collections.abc import Callable, Sequence
-from functools import wraps
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -18,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from engine.errors import FloebergError, Unavailable
+from serving.door_guard import DoorGuard
 from serving.door_metrics import DoorMetrics
 from serving.tables.catalog_view import CatalogView, Namespace, UnknownNamespace, UnknownTable
 
@@ -40,6 +39,8 @@ _ENDPOINTS = (
 """What clients may call, as ``/v1/config`` tells them: a client that knows this list asks for nothing else."""
 
 _WRITE_METHODS = ["POST", "PUT", "PATCH", "DELETE"]
+_OTHER_METHODS = ["GET", "HEAD", "OPTIONS"]
+_SHOWN_CHARACTERS = 200
 
 Endpoint = Callable[[Request], Response]
 
@@ -56,11 +57,18 @@ def table_door_routes(
         _NAMESPACE + "/tables": door.list_tables,
         _TABLE: door.load_table,
     }
-    guard = _guard(tokens, metrics or DoorMetrics())
+    guard = DoorGuard(
+        door=DOOR,
+        tokens=tokens,
+        metrics=metrics or DoorMetrics(),
+        refusal=_refusal,
+        problem=_answer_of,
+        unforeseen=lambda error: _unavailable(f"Not now: {error!r}"),
+    )
     return [
-        *(Route(path, guard(endpoint), methods=["GET"]) for path, endpoint in readable.items()),
-        Route("/v1/{path:path}", guard(_refuse_write), methods=_WRITE_METHODS),
-        Route("/v1/{path:path}", guard(_refuse_unknown), methods=["GET"]),
+        *(Route(path, guard.wrap(at.__name__, at), methods=["GET"]) for path, at in readable.items()),
+        Route("/v1/{path:path}", guard.wrap("refuse_write", _refuse_write), methods=_WRITE_METHODS),
+        Route("/v1/{path:path}", guard.wrap("refuse_unknown", _refuse_unknown), methods=_OTHER_METHODS),
     ]
 
 
@@ -108,7 +116,7 @@ class _TableDoor:
 
 def _refuse_write(request: Request) -> Response:
     message = (
-        f"Floeberg's catalog is read-only: {request.method} {request.url.path} is refused. The tables are written by"
+        f"Floeberg's catalog is read-only: {request.method} {_path_of(request)} is refused. The tables are written by"
         " the Floeberg daemon alone"
     )
     answer = _error(HTTPStatus.METHOD_NOT_ALLOWED, "UnsupportedOperationException", message)
@@ -117,56 +125,47 @@ def _refuse_write(request: Request) -> Response:
 
 
 def _refuse_unknown(request: Request) -> Response:
-    return _error(HTTPStatus.NOT_FOUND, "NoSuchEndpointException", f"There is no {request.url.path} in this catalog")
+    return _error(HTTPStatus.NOT_FOUND, "NoSuchEndpointException", f"There is no {_path_of(request)} in this catalog")
 
 
-def _guard(tokens: Sequence[str], metrics: DoorMetrics) -> Callable[[Endpoint], Endpoint]:
-    """Wrap endpoints: check the token, turn our errors into the protocol's error model, count."""
-    allowed = [token.encode() for token in tokens]
-
-    def wrap(endpoint: Endpoint) -> Endpoint:
-        name = endpoint.__name__.strip("_")
-
-        @wraps(endpoint)
-        def counted(request: Request) -> Response:
-            with metrics.timed(DOOR, name):
-                response = guarded(request)
-            metrics.answered(DOOR, name, response.status_code)
-            return response
-
-        def guarded(request: Request) -> Response:
-            if allowed and not _is_allowed(request, allowed):
-                return _error(
-                    HTTPStatus.UNAUTHORIZED,
-                    "NotAuthorizedException",
-                    "This catalog wants one of the tokens of [table_door] tokens as Authorization: Bearer <token>",
-                )
-            try:
-                return endpoint(request)
-            except UnknownNamespace as error:
-                return _error(HTTPStatus.NOT_FOUND, "NoSuchNamespaceException", str(error))
-            except UnknownTable as error:
-                return _error(HTTPStatus.NOT_FOUND, "NoSuchTableException", str(error))
-            except Unavailable as error:
-                return _error(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(error))
-            except FloebergError as error:
-                return _error(HTTPStatus.INTERNAL_SERVER_ERROR, type(error).__name__, str(error))
-
-        return counted
-
-    return wrap
+def _path_of(request: Request) -> str:
+    """For a message. Not Request.url: a malformed Host header makes that raise."""
+    return str(request.scope["path"])[:_SHOWN_CHARACTERS]
 
 
-def _is_allowed(request: Request, allowed: Sequence[bytes]) -> bool:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    given = token.strip().encode()
-    # Every token is compared, in constant time: the answer's delay tells nothing about them.
-    matches = [hmac.compare_digest(given, known) for known in allowed]
-    return scheme.lower() == "bearer" and any(matches)
+def _answer_of(request: Request, error: Exception) -> Response:  # noqa: ARG001  # every door's takes the request
+    """An error in the protocol's model. Raises it again where it is none of ours."""
+    match error:
+        case UnknownNamespace():
+            return _error(HTTPStatus.NOT_FOUND, "NoSuchNamespaceException", str(error))
+        case UnknownTable():
+            return _error(HTTPStatus.NOT_FOUND, "NoSuchTableException", str(error))
+        case Unavailable():
+            return _unavailable(str(error))
+        case FloebergError():
+            return _error(HTTPStatus.INTERNAL_SERVER_ERROR, type(error).__name__, str(error))
+        case _:
+            raise error
+
+
+def _refusal() -> Response:
+    return _error(
+        HTTPStatus.UNAUTHORIZED,
+        "NotAuthorizedException",
+        "This catalog wants one of the tokens of [table_door] tokens as Authorization: Bearer <token>",
+    )
+
+
+def _unavailable(problem: str) -> Response:
+    return _error(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", problem)
 
 
 def _namespace_of(text: str) -> Namespace:
-    return tuple(text.split(NAMESPACE_SEPARATOR)) if text else ()
+    """Raises UnknownNamespace for what can be no namespace's name, so that the catalog needn't be asked."""
+    levels = tuple(text.split(NAMESPACE_SEPARATOR)) if text else ()
+    if not all(level and level.isprintable() for level in levels):
+        raise UnknownNamespace(f"Namespace does not exist: {text[:_SHOWN_CHARACTERS]!r}")
+    return levels
 
 
 def _error(status: HTTPStatus, kind: str, message: str) -> Response:
