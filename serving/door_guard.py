@@ -68,7 +68,7 @@ class DoorGuard:
         except Exception as error:  # noqa: BLE001  # a request's outermost guard: out of memory, of file handles
             try:
                 return self._problem(request, error)
-            except Exception as unforeseen:  # noqa: BLE001  # what no door has an answer for
+            except Exception as unforeseen:  # noqa: BLE001  # outermost guard: see above
                 _log.exception("request_ended_unforeseen", door=self._door, request=request.scope["path"])
                 return self._unforeseen(unforeseen)
 

@@ -4,8 +4,11 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.net.HttpURLConnection;
 import java.net.Proxy;
+import java.net.SocketTimeoutException;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.zip.CRC32C;
 
 /**
@@ -19,7 +22,14 @@ final class DoorClient {
     /** An error's explanation is read up to this size. */
     private static final int MAX_PROBLEM_BYTES = 4096;
 
+    /** A copy may find the door at work on its range: its silence is longer than a read's by this factor. */
+    private static final int COPY_PATIENCE = 4;
+
     private final DoorSettings settings;
+    /** A read's answer did not begin in time. Until one does, a single read waits for the door and all others fail at once: the
+     *  broker has few threads for them, and when these are held its queue runs over, which clients see as UNKNOWN_SERVER_ERROR. */
+    private final AtomicBoolean silent = new AtomicBoolean();
+    private final Semaphore prober = new Semaphore(1);
 
     DoorClient(DoorSettings settings) {
         this.settings = settings;
@@ -28,7 +38,7 @@ final class DoorClient {
     /** Asks once whether the range is safe in the table; the door waits up to {@code waitMs} for it. */
     void copy(SegmentRange range, byte[] auxiliaryState, int waitMs) throws IOException {
         HttpURLConnection connection = open("POST", range.path() + "/copy" + range.query() + "&wait_ms=" + waitMs);
-        connection.setReadTimeout(waitMs + settings.readTimeoutMs);
+        connection.setReadTimeout(waitMs + COPY_PATIENCE * settings.readTimeoutMs);
         connection.setRequestProperty("Content-Type", "application/octet-stream");
         connection.setDoOutput(true);
         connection.getOutputStream().write(auxiliaryState);
@@ -39,14 +49,14 @@ final class DoorClient {
 
     /** Whole batches from the one that covers {@code from}; ends with the batch that reaches {@code maxBytes}. The caller closes it. */
     InputStream records(SegmentRange range, long from, int maxBytes) throws IOException {
-        return body(open("GET", range.path() + "/records" + range.query() + "&from=" + from + "&max_bytes=" + maxBytes));
+        return read(open("GET", range.path() + "/records" + range.query() + "&from=" + from + "&max_bytes=" + maxBytes));
     }
 
     /** A whole index, checked against the CRC that came with it. */
     byte[] index(SegmentRange range, String name) throws IOException {
         HttpURLConnection connection = open("GET", range.path() + "/index/" + name + range.query());
         byte[] index;
-        try (InputStream answer = body(connection)) {
+        try (InputStream answer = read(connection)) {
             index = answer.readAllBytes();
         }
         CRC32C crc = new CRC32C();
@@ -74,6 +84,27 @@ final class DoorClient {
         connection.setUseCaches(false);
         connection.setRequestProperty("Authorization", "Bearer " + settings.token);
         return connection;
+    }
+
+    /** The answer to a read, waited for only while nobody knows that the door is silent. */
+    private InputStream read(HttpURLConnection connection) throws IOException {
+        boolean probing = silent.get();
+        if (probing && !prober.tryAcquire())
+            throw new IOException("The log door did not answer within " + settings.readTimeoutMs + " ms; another read waits for it now");
+        try {
+            InputStream answer = body(connection);
+            silent.set(false);
+            return answer;
+        } catch (DoorAnswer e) {
+            silent.set(false);
+            throw e;
+        } catch (SocketTimeoutException e) {
+            silent.set(true);
+            throw e;
+        } finally {
+            if (probing)
+                prober.release();
+        }
     }
 
     private InputStream body(HttpURLConnection connection) throws IOException {

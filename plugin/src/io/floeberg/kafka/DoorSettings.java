@@ -23,7 +23,7 @@ final class DoorSettings {
         .define(URL, Type.STRING, Importance.HIGH, "Where the daemon's log door listens, http://host:port.")
         .define(TOKEN, Type.PASSWORD, Importance.HIGH, "The token that the daemon's [log_door] setting names.")
         .define(CONNECT_TIMEOUT_MS, Type.INT, 2_000, Range.between(1, 600_000), Importance.LOW, "Bound of a connection attempt.")
-        .define(READ_TIMEOUT_MS, Type.INT, 20_000, Range.between(1, 600_000), Importance.LOW, "Longest silence in an answer.")
+        .define(READ_TIMEOUT_MS, Type.INT, 5_000, Range.between(1, 600_000), Importance.LOW, "Longest silence in an answer to a read.")
         .define(COPY_TIMEOUT_MS, Type.INT, 30_000, Range.between(1, 3_600_000), Importance.MEDIUM,
             "How long one copy waits for its range to be verified before the broker is told to come back.");
 

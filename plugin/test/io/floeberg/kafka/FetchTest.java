@@ -3,6 +3,7 @@ package io.floeberg.kafka;
 import org.apache.kafka.common.errors.KafkaStorageException;
 import org.apache.kafka.server.log.remote.storage.RemoteResourceNotFoundException;
 import org.apache.kafka.server.log.remote.storage.RemoteStorageException;
+import org.apache.kafka.server.log.remote.storage.RemoteStorageManager.IndexType;
 
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -11,6 +12,9 @@ import java.net.URI;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
 
 /** Records of the segment of offsets 100 to 3999, in batches of 10 records of 1000 bytes. */
 final class FetchTest implements AutoCloseable {
@@ -100,6 +104,43 @@ final class FetchTest implements AutoCloseable {
     void end_position_ends_the_stream_with_the_batch_that_holds_it() throws Exception {
         try (InputStream in = door.plugin().fetchLogSegment(Segments.segment(FIRST, LAST), 0, 25)) {
             Expect.equal(3 * BATCH_BYTES, in.readAllBytes().length);
+        }
+    }
+
+    @Test
+    void door_that_is_silent_is_waited_for_by_one_read_at_a_time_until_it_answers() throws Exception {
+        FloebergRemoteStorageManager plugin = door.plugin(Map.of("floeberg.read.timeout.ms", "1000"));
+        FakeDoor.Answer speaks = door.answer;
+        Semaphore asked = new Semaphore(0);
+        CountDownLatch mayAnswer = new CountDownLatch(1);
+        door.answer = exchange -> {
+            asked.release();
+            await(mayAnswer);
+            exchange.close();
+        };
+        Expect.raised(KafkaStorageException.class, () -> fetch(plugin, 0));
+        asked.acquire();
+        CompletableFuture<Void> probe = CompletableFuture.runAsync(() -> Expect.raised(KafkaStorageException.class, () -> fetch(plugin, 0)));
+        asked.acquire();
+        for (int read = 0; read < 20; read++) {
+            Expect.contains("another read waits", Expect.raised(KafkaStorageException.class, () -> fetch(plugin, 0)));
+            Expect.raised(KafkaStorageException.class, () -> plugin.fetchIndex(Segments.segment(FIRST, LAST), IndexType.OFFSET));
+        }
+        Expect.equal(2, door.asked.size());
+        mayAnswer.countDown();
+        probe.get();
+        door.answer = speaks;
+        for (int read = 0; read < 2; read++)
+            try (InputStream in = fetch(plugin, 0)) {
+                Expect.equal(WHOLE.length, in.readAllBytes().length);
+            }
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
         }
     }
 
