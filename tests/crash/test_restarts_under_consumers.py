@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("crash")]
 
 TOPIC = "history"
 READERS = 8
-"""Their fetches of 500 ms, over the 5 s that a read may wait for a silent daemon, stay below the 100 that a broker queues
-by default."""
+"""Their fetches of 500 ms, over the 5 s that a read may wait for a silent daemon, stay below the 100 reads that a
+broker queues by default."""
 BURSTS = 4
 RESTARTS = 3
 SILENT_READS = 30
