@@ -236,7 +236,7 @@ async def _unknown(request: Request) -> Response:
     raise NoSuchSegment(f"The log door has no {request.method} {request.scope['path'][:_SHOWN_CHARACTERS]!r}")
 
 
-def _answer_of(request: Request, error: Exception) -> Response:
+def _answer_of(_request: Request, error: Exception) -> Response:
     """An error as the codes of docs/log_door.md. Raises it again where it is none of ours."""
     match error:
         case NoSuchSegment():
