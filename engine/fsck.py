@@ -7,7 +7,7 @@ seconds a GiB of values), spread over threads; the kernels and Arrow let go of t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from threading import Lock
 
 from engine.digest import EMPTY_DIGEST, RangeDigest
 from engine.errors import Corrupt, FloebergError, Unavailable
+from engine.fsck_catalog import older_state
 from engine.fsck_coverage import FileCoverage, PartitionCoverage, check_coverage, combined_digest
 from engine.fsck_file import CheckedFile, ListedFile, check_file
 from engine.fsck_foreign import check_adopted, judge_foreign_change
@@ -27,6 +28,7 @@ from engine.kafka_log.transaction_index import AbortedTransaction, read_transact
 from engine.offset_range import OffsetRange
 from engine.table.manifests import ManifestReader, TableFile, live_ranges
 from engine.table.topic_table import TopicTable
+from engine.table.verifier import first_hole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,26 +47,35 @@ def fsck_table(
     *,
     log_dirs: Sequence[Path] = (),
     may_be_compacted: bool = False,
+    held: Mapping[int, Sequence[OffsetRange]] | None = None,
     parallelism: int = 2,
     on_progress: OnProgress | None = None,
 ) -> FsckReport:
     """Check one table at the snapshot ``table`` was loaded with, and against the log where ``log_dirs`` have some.
 
     ``may_be_compacted``: the topic's ``cleanup.policy`` holds ``compact``, so that its log may have lost records that
-    the table keeps. ``on_progress`` is called from several threads, one at a time. Memory: one row group and one
-    block of the log for each of ``parallelism`` threads.
+    the table keeps. ``held`` by partition: what is kept for tiering elsewhere than in the log. ``on_progress`` is
+    called from several threads, one at a time. Memory: one row group and one block of the log for each of
+    ``parallelism`` threads.
 
     Raises Unavailable when the warehouse does not answer; everything else that is wrong is a finding.
     """
+    findings: list[Finding] = []
     try:
-        listing = list_files(table)
+        older = older_state(table)
+        findings += [] if older is None else [older]
         table, foreign_findings = judge_foreign_change(table)
-        ranges = [file for file in live_ranges(table, ManifestReader().files(table)) if file.parts]
+        findings += foreign_findings
+        if table.foreign is not None and table.foreign.rules_edited:
+            return _report(table, (), findings)
+        manifests = ManifestReader().files(table)  # first: what is sealed is not decoded before it is compared
+        listing = list_files(table)
+        ranges = [file for file in live_ranges(table, manifests) if file.parts]
     except Corrupt as error:
-        return _report(table, (), [_metadata_finding(table, error)])
+        return _report(table, (), [*findings, _metadata_finding(table, error)])
     adopted_paths = {part.path for file in ranges for part in file.parts}
     own = [file for file in listing.files if file.path not in adopted_paths]
-    findings = foreign_findings
+    findings += [_untrue_finding(table, path, said) for path, said in listing.untrue]
     findings += [
         Finding(
             damage=Damage.DELETE_FILES,
@@ -76,7 +87,7 @@ def fsck_table(
         for path in listing.delete_paths
     ]
     segments, log_findings = _segments(table, log_dirs)
-    findings += log_findings
+    findings += [*log_findings, *_between_table_and_log(table, segments, held or {})]
     meter = _Meter(on_progress=on_progress)
     meter.total_bytes = sum(file.size_bytes for file in listing.files) + sum(
         segment.size_bytes for local in segments.values() for segment in local.segments
@@ -288,6 +299,44 @@ def _metadata_finding(table: TopicTable, error: Corrupt) -> Finding:
         topic=table.topic,
         file=error.file,
     )
+
+
+def _untrue_finding(table: TopicTable, manifest: str, said: str) -> Finding:
+    return Finding(
+        damage=Damage.FALSE_BOUNDS,
+        message=said,
+        next_step="rewrite the manifests (CALL system.rewrite_manifests): SQL engines may pass over files until then",
+        topic=table.topic,
+        file=manifest,
+    )
+
+
+def _between_table_and_log(
+    table: TopicTable, logs: Mapping[int, _LocalLog], held: Mapping[int, Sequence[OffsetRange]]
+) -> list[Finding]:
+    """Offsets beyond the ledger's end that the log does not have any more."""
+    findings = []
+    for partition, log in sorted(logs.items()):
+        entry = table.ledger.get(partition)
+        if entry is None or not log.segments or log.segments[0].base_offset <= entry.end:
+            continue
+        missing = OffsetRange(start=entry.end, end=log.segments[0].base_offset)
+        if first_hole(missing, list(held.get(partition, ()))) is None:
+            continue
+        findings.append(
+            Finding(
+                damage=Damage.LOST_RANGE,
+                message=f"the ledger ends at {missing.start} and the log begins at {missing.end}: neither has the "
+                "offsets between",
+                next_step="if the catalog was put back, register the table's newest metadata file; where Kafka deleted "
+                "them before they could be stored, the next commit records them as skipped",
+                topic=table.topic,
+                partition=partition,
+                range=missing,
+                file=str(log.directory.path),
+            )
+        )
+    return findings
 
 
 def _report(table: TopicTable, partitions: Iterable[PartitionSummary], findings: Iterable[Finding]) -> FsckReport:

@@ -21,6 +21,9 @@ def judge_foreign_change(table: TopicTable) -> tuple[TopicTable, list[Finding]]:
     change = table.foreign
     if change is None:
         return table, []
+    if change.rules_edited:
+        told = broken(table, change, "no row can be turned back into its record")
+        return table, [_finding(table, told.problem, told.next_step or "")]
     try:
         findings = examine_files(table, change, gather_in_process) if change.files_changed else None
     except Corrupt as error:

@@ -1,66 +1,89 @@
 """Everything the manifests of a table's snapshot say of its files, bounds included, and without a judgement.
 
 Reading by offset (``engine/table/manifests.py``) refuses a table that is not in order; a check has to list what is
-there. Source: the Iceberg table specification, "Manifests".
+there. Source: the Iceberg table specification, "Manifests" and "Manifest Lists".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pyiceberg.exceptions import ValidationError
 from pyiceberg.io import load_file_io
-from pyiceberg.manifest import DataFile, DataFileContent
-from pyiceberg.serializers import FromInputFile
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 
-from engine.errors import Corrupt, Unavailable
 from engine.fsck_bounds import claims_of
 from engine.fsck_file import ListedFile
+from engine.table.manifests import listed_manifests, manifest_entries, reading_metadata
 from engine.table.topic_table import TopicTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The live entries of a snapshot; ``delete_paths`` those that delete rows instead of holding some."""
+    """The live entries of a snapshot; ``delete_paths`` those that delete rows instead of holding some; ``untrue`` by
+    the manifest's path what the manifest list says of it and is not so."""
 
     files: tuple[ListedFile, ...]
     delete_paths: tuple[str, ...]
+    untrue: tuple[tuple[str, str], ...] = ()
 
 
 def list_files(table: TopicTable) -> Listing:
     """Raises Corrupt, naming the metadata file that is missing or damaged, and Unavailable."""
     files: list[ListedFile] = []
     deletes: list[str] = []
-    for data_file in _entries(table):
-        if data_file.content == DataFileContent.DATA:
-            files.append(_listed(data_file))
-        else:
-            deletes.append(data_file.file_path)
-    return Listing(files=tuple(sorted(files, key=lambda file: file.path)), delete_paths=tuple(sorted(deletes)))
+    untrue: list[tuple[str, str]] = []
+    for manifest, entries in _manifests(table):
+        with reading_metadata(table, manifest.manifest_path):
+            untrue += [(manifest.manifest_path, said) for said in _untrue(manifest, entries)]
+            for data_file in (entry.data_file for entry in entries if entry.status != ManifestEntryStatus.DELETED):
+                if data_file.content == DataFileContent.DATA:
+                    files.append(_listed(data_file))
+                else:
+                    deletes.append(data_file.file_path)
+    return Listing(
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        delete_paths=tuple(sorted(deletes)),
+        untrue=tuple(untrue),
+    )
 
 
-def _entries(table: TopicTable) -> Iterator[DataFile]:
-    if table.snapshot_id is None:
+def _manifests(table: TopicTable) -> Iterator[tuple[ManifestFile, Sequence[ManifestEntry]]]:
+    if table.manifest_list is None:
         return
-    at = table.metadata_location
-    try:
-        io = load_file_io(properties=dict(table.warehouse.properties), location=at)
-        metadata = FromInputFile.table_metadata(io.new_input(at))
-        snapshot = metadata.snapshot_by_id(table.snapshot_id)
-        if snapshot is None:
-            raise Corrupt(f"the table's metadata has no snapshot {table.snapshot_id}", topic=table.topic, file=at)
-        at = snapshot.manifest_list
-        for manifest in snapshot.manifests(io):
-            at = manifest.manifest_path
-            for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
-                yield entry.data_file
-    except FileNotFoundError as error:
-        raise Corrupt("a metadata file of the table is missing", topic=table.topic, file=at) from error
-    except OSError as error:
-        raise Unavailable(f"the warehouse does not answer: {error}", topic=table.topic, file=at) from error
-    except (ValueError, KeyError, TypeError, EOFError, IndexError, ValidationError) as error:
-        raise Corrupt(f"a metadata file of the table is damaged: {error}", topic=table.topic, file=at) from error
+    with reading_metadata(table, table.manifest_list):
+        io = load_file_io(properties=dict(table.warehouse.properties), location=table.manifest_list)
+    for manifest in listed_manifests(table, io, table.manifest_list):
+        yield manifest, manifest_entries(table, manifest, io, discard_deleted=False)
+
+
+def _untrue(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> Iterator[str]:
+    """Engines pass over a manifest by what the list says of it, unread."""
+    for status, counted, rows in (
+        (ManifestEntryStatus.ADDED, manifest.added_files_count, manifest.added_rows_count),
+        (ManifestEntryStatus.EXISTING, manifest.existing_files_count, manifest.existing_rows_count),
+        (ManifestEntryStatus.DELETED, manifest.deleted_files_count, manifest.deleted_rows_count),
+    ):
+        found = [entry.data_file.record_count for entry in entries if entry.status == status]
+        if (counted, rows) not in {(len(found), sum(found)), (None, None)}:
+            yield (
+                f"the manifest list counts {counted} {status.name.lower()} files with {rows} rows in the manifest, "
+                f"which has {len(found)} with {sum(found)}"
+            )
+    bounds = manifest.partitions[0] if manifest.partitions else None
+    values = [entry.data_file.partition[0] for entry in entries if len(entry.data_file.partition)]
+    present = [value for value in values if isinstance(value, int)]
+    if bounds is None or not values:
+        return
+    if len(present) < len(values) and not bounds.contains_null:
+        yield "the manifest list says that the manifest has no file without a partition, and it has one"
+    for what, bound, value in (
+        ("least", bounds.lower_bound, min(present, default=None)),
+        ("greatest", bounds.upper_bound, max(present, default=None)),
+    ):
+        told = None if bound is None else int.from_bytes(bound, "little", signed=True)
+        if told != value:
+            yield f"the manifest list says that {told} is the {what} partition in the manifest, it is {value}"
 
 
 def _listed(data_file: DataFile) -> ListedFile:

@@ -117,7 +117,7 @@ class Daemon:
         self._resources.callback(reader.close)
         assembly.board.watch(lambda: cache_bounds(reader))
         backend = TieredLog(
-            tables=TopicTables(catalog, settings.namespace),
+            tables=TopicTables(catalog, settings.namespace, topic_of=assembly.loop.topic_of),
             reader=reader,
             verifier=assembly.verifier,
             broker=_LoopView(assembly.loop),

@@ -3,38 +3,67 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
 
-from engine.errors import Invalid
+from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
 from engine.table import catalog as catalogs
-from engine.table.catalog import Identifier, table_identifier
+from engine.table.catalog import Identifier, retired_identifier, table_identifier
 from engine.table.table_loading import TableLoader
 from engine.table.topic_table import TOPIC_ID_PROPERTY, TopicTable
 from tiering.topic_rule import TopicRule, rule_of
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTable:
+    """A table that the catalog names: ``table`` as it was loaded, or ``error``, why it could not be."""
+
+    identifier: Identifier
+    table: TopicTable | None = None
+    error: FloebergError | None = None
+
+
+def _unknown(_topic_id: str) -> str | None:
+    return None
+
+
 class TopicTables:
     """Reads the tables of one namespace. Safe to use from several threads.
 
-    Every method raises ``Unavailable`` when the catalog does not answer and ``Corrupt`` for a damaged table.
+    ``topic_of`` gives the name of a topic id as the daemon last saw it at the broker; None while it never did. Every
+    method raises ``Unavailable`` when the catalog does not answer; a damaged table is an error to nobody who asks for
+    another one.
     """
 
-    def __init__(self, catalog: Catalog, namespace: str) -> None:
+    def __init__(self, catalog: Catalog, namespace: str, *, topic_of: Callable[[str], str | None] = _unknown) -> None:
         self._catalog = catalog
         self._namespace = namespace
+        self._topic_of = topic_of
         self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
         self._known: dict[str, Identifier] = {}
         self._lock = threading.Lock()
 
+    def listed(self) -> list[ListedTable]:
+        """What became of each table of the namespace, by name; those of others are left out."""
+        found = []
+        for identifier in sorted(self._identifiers()):
+            try:
+                table = self._view(identifier)
+            except (Corrupt, Invalid, Unavailable) as error:
+                found.append(ListedTable(identifier=identifier, error=error))
+                continue
+            if table is not None:
+                found.append(ListedTable(identifier=identifier, table=table))
+        return found
+
     def all(self) -> list[TopicTable]:
-        """The tables of all topics, those of earlier incarnations too, by name."""
-        found = (self._view(identifier) for identifier in sorted(self._identifiers()))
-        return [table for table in found if table is not None]
+        """The tables of all topics that can be read, those of earlier incarnations too, by name."""
+        return [one.table for one in self.listed() if one.table is not None]
 
     def named(self, topic: str) -> TopicTable:
-        """The table of a topic's present incarnation. Raises ``Invalid`` naming the topics there are."""
+        """The table of a topic's present incarnation. Raises ``Corrupt``; ``Invalid`` naming the topics there are."""
         table = self._view(table_identifier(self._namespace, topic))
         if table is None:
             names = ", ".join(sorted({table.topic for table in self.all()})) or "none yet"
@@ -42,14 +71,42 @@ class TopicTables:
         return table
 
     def load(self, topic_id: str) -> TopicTable | None:
-        """The table of an incarnation as the catalog has it now; None while it has none."""
+        """The table of an incarnation as the catalog has it now; None while it has none. Raises ``Corrupt``."""
         with self._lock:
             known = self._known.get(topic_id)
-        table = self._view(known) if known is not None else None
-        if table is None or table.topic_id != topic_id:
-            # Not known yet, or renamed because the topic was created again.
-            table = next((found for found in self.all() if found.topic_id == topic_id), None)
-        return table
+        topic = self._topic_of(topic_id)
+        names = [] if known is None else [known]
+        if topic is not None:
+            identifier = table_identifier(self._namespace, topic)
+            names += [identifier, retired_identifier(identifier, topic_id)]
+        damaged: FloebergError | None = None
+        for name in dict.fromkeys(names):
+            try:
+                table = self._view(name)
+            except (Corrupt, Invalid) as error:
+                damaged = damaged or error  # maybe another incarnation's: ours may be whole under its other name
+                continue
+            if table is not None and table.topic_id == topic_id:
+                return table
+        if damaged is not None:
+            raise damaged
+        # A topic that the broker's view knows has its table under one of two names; else it is looked for once.
+        return None if topic is not None else self._found(topic_id)
+
+    def _found(self, topic_id: str) -> TopicTable | None:
+        """Among the tables that were never loaded; damaged ones are passed over."""
+        with self._lock:
+            known = set(self._known.values())
+        for identifier in sorted(self._identifiers()):
+            if identifier in known:
+                continue
+            try:
+                table = self._view(identifier)
+            except (Corrupt, Invalid):
+                continue
+            if table is not None and table.topic_id == topic_id:
+                return table
+        return None
 
     def conflicts(self, rules: Sequence[TopicRule]) -> list[Invalid]:
         """Where the settings say something else than what a topic's present table was made for."""

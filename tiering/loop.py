@@ -111,6 +111,10 @@ class TieringLoop:
         """The broker's log start offset as it was last seen; None when it never was."""
         return self._observer.log_start(topic_id, partition)
 
+    def topic_of(self, topic_id: str) -> str | None:
+        """The name of a topic id as it was last seen in the log directories; None when it never was."""
+        return self._observer.topic_name(topic_id)
+
     def run_forever(self, stop: threading.Event) -> None:
         """Cycle until ``stop`` is set; call ``hurry`` behind setting it to end a pause."""
         failures = 0

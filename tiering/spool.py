@@ -42,6 +42,18 @@ def spool_root(log_dir: Path) -> Path:
     return log_dir.with_name(log_dir.name + SPOOL_SUFFIX)
 
 
+def spooled_ranges(log_dirs: Sequence[Path], topic_id: str) -> dict[int, list[OffsetRange]]:
+    """What the spools of log directories hold of a topic, by partition; nothing is touched."""
+    found: dict[int, list[OffsetRange]] = {}
+    for log_dir in log_dirs:
+        for path in spool_root(log_dir).glob(f"*/*.{topic_id}/*.log"):
+            folder, name = _FOLDER_NAME.fullmatch(path.parent.name), _LINK_NAME.fullmatch(path.name)
+            if folder is not None and name is not None:
+                offsets = OffsetRange(start=int(name[1]), end=int(name[2]))
+                found.setdefault(int(folder[1]), []).append(offsets)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpooledSegment:
     """One link, with all that tiering it needs: it was stable when it was linked and stays so.

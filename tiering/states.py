@@ -89,6 +89,11 @@ class StateObserver:
         view = self._broker.last_answered(who)
         return None if view is None else view.log_start_offset
 
+    def topic_name(self, topic_id: str) -> str | None:
+        """The name of a topic id that lies here; None for others."""
+        topic = self._topics.get(topic_id)
+        return None if topic is None else topic.topic
+
     def observe(self, held_up: HeldUp, *, relink: Collection[TopicIdPartition]) -> Observed:
         """Look at everything. ``relink``: partitions whose links are made anew, as their segments may be repaired.
 

@@ -31,6 +31,7 @@ from requests import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
+from engine.table.metadata_errors import RESTORE_METADATA, UNDECODABLE
 from engine.table.sqlite_catalog import SqliteCatalog, is_damage, is_refused
 from engine.table.warehouse import Warehouse
 
@@ -118,6 +119,12 @@ def default_location(catalog: Catalog, identifier: Identifier, topic_id: str) ->
     return f"{root.rstrip('/')}/{'/'.join(identifier)}-{topic_id}"
 
 
+def namespace_folder(catalog: Catalog, namespace: str) -> str | None:
+    """Where ``default_location`` puts the tables of a namespace; None as there."""
+    inside = default_location(catalog, table_identifier(namespace, ""), "")
+    return None if inside is None else inside.rpartition("/")[0]
+
+
 def load(catalog: Catalog, identifier: Identifier) -> Table | None:
     """The table as the catalog has it now, or None. Raises Unavailable, Corrupt (its metadata is damaged)."""
     with translated_errors("the catalog does not answer", table=identifier):
@@ -125,6 +132,14 @@ def load(catalog: Catalog, identifier: Identifier) -> Table | None:
             return catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+        except (*_NO_ANSWER, Invalid, Corrupt, Unavailable):
+            raise
+        except UNDECODABLE as error:
+            raise Corrupt(
+                f"the table's metadata is damaged: {_line(error)}",
+                file=".".join(identifier),
+                next_step=RESTORE_METADATA,
+            ) from error
 
 
 def create(catalog: Catalog, identifier: Identifier, **arguments: Any) -> Table | None:

@@ -142,10 +142,14 @@ class FileIndex:
                 partition=partition,
                 offset=range.start,
             )
+        table.check_readable(partition, range.start)
         found = self.files(table, partition).overlapping(range)
-        covered = [file.range for file in found]
-        covered += [*table.empty.get(partition, ()), *table.skipped.get(partition, ())]
-        at = max(range.start, entry.log_start)
+        if table.is_believed:
+            covered = [file.range for file in found]
+            covered += [*table.empty.get(partition, ()), *table.skipped.get(partition, ())]
+        else:
+            covered = [file.range for file in found if not file.parts]
+        at = max(range.start, table.horizon(partition))
         for part in sorted(covered):
             if part.start > at:
                 break

@@ -11,7 +11,15 @@ from pyiceberg.table.snapshots import Snapshot
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
 from engine.table.ledger import ranges_from_json
-from engine.table.seal import Seal, seal_of, sealed_checksum, sealed_schema
+from engine.table.seal import (
+    Seal,
+    broken_guards,
+    is_schema_edited,
+    rules_checksum,
+    seal_of,
+    sealed_checksum,
+    sealed_schema,
+)
 from engine.table.topic_table import RANGE_PREFIX
 
 SOMEBODY_ELSE = "somebody else changed the table"
@@ -39,7 +47,8 @@ class ForeignChange:
     ``seal`` None: it has none that can be read. ``snapshots`` those between the newest one both histories share and
     the current one, oldest first; ``sealed_snapshot`` the sealed one where the metadata still has it;
     ``is_behind``: the current snapshot's history does not hold the sealed one (a rollback, a branch replaced);
-    ``undone`` the ranges, by partition, that snapshots of ours added which the branch no longer has.
+    ``undone`` the ranges, by partition, that snapshots of ours added which the branch no longer has; ``rules_edited``
+    what was edited of that by which rows become records again, in words.
     """
 
     seal: Seal | None
@@ -51,6 +60,12 @@ class ForeignChange:
     properties_changed: bool
     schema_changed: bool
     uuid_changed: bool
+    rules_edited: tuple[str, ...] = ()
+
+    @property
+    def properties_unproven(self) -> bool:
+        """Whether the ledger and the ranges without a file may be anybody's."""
+        return self.properties_changed or self.seal is None
 
     @property
     def files_changed(self) -> bool:
@@ -69,6 +84,8 @@ class ForeignChange:
             parts.append(f"{len(self.snapshots) - _SNAPSHOTS_NAMED} snapshots before")
         if self.properties_changed:
             parts.append("Floeberg's own properties were edited")
+        if self.rules_edited:
+            parts.append(f"{', '.join(self.rules_edited)} was edited")
         if self.schema_changed:
             parts.append("its columns or its partitioning were changed")
         return ", ".join(parts) or "it has no seal of Floeberg's"
@@ -83,7 +100,8 @@ def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
     schema_changed = sealed_schema(properties) != (metadata.current_schema_id, metadata.default_spec_id)
     uuid_changed = seal is not None and seal.table_uuid not in {None, str(metadata.table_uuid)}
     same_snapshot = seal is not None and seal.snapshot_id == current_id
-    if same_snapshot and not (properties_changed or schema_changed or uuid_changed):
+    rules_edited = _rules_edited(metadata, seal, properties_changed=properties_changed)
+    if same_snapshot and not (properties_changed or schema_changed or uuid_changed or rules_edited):
         return None
     sealed_id = None if seal is None else seal.snapshot_id
     ours, theirs = _lineage(metadata, sealed_id), _lineage(metadata, current_id)
@@ -100,7 +118,18 @@ def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
         properties_changed=properties_changed,
         schema_changed=schema_changed,
         uuid_changed=uuid_changed,
+        rules_edited=rules_edited,
     )
+
+
+def _rules_edited(metadata: TableMetadata, seal: Seal | None, *, properties_changed: bool) -> tuple[str, ...]:
+    edited = [f"the property {name}" for name in broken_guards(metadata.properties)]
+    if is_schema_edited(metadata):
+        edited.append(f"the schema {metadata.current_schema_id} or the partition spec {metadata.default_spec_id}")
+    # A seal of an earlier version does not say which properties were edited: those that count may be among them.
+    if seal is not None and properties_changed and seal.rules != rules_checksum(metadata.properties):
+        edited.append("a property that says how values are kept")
+    return tuple(edited)
 
 
 def _lineage(metadata: TableMetadata, snapshot_id: int | None) -> list[Snapshot]:

@@ -1,22 +1,28 @@
 """The files of one snapshot of a table, out of its manifests: the read side's seam to pyiceberg.
 
 Source: the Iceberg table specification, "Manifests" and "Delete Formats". A manifest never changes, so each is read
-once. Nothing is judged here: what another program wrote, or deleted, is listed as such.
+once. Of a snapshot that is sealed nothing is believed but the sealed bytes (manifest_seal.py). Nothing else is judged
+here: what another program wrote, or deleted, is listed as such.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pyiceberg.exceptions import ValidationError
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile, read_manifest_list
+from pyiceberg.serializers import FromInputFile
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange, ForeignFile
+from engine.table.checksum_io import ChecksumIO, changed
 from engine.table.data_file import parse_file_name
+from engine.table.manifest_seal import ManifestDigest, ManifestSeal, is_as_told, sum_of
+from engine.table.metadata_errors import RESTORE_METADATA, metadata_decoded
+from engine.table.sealed_snapshot import summary_of
 from engine.table.topic_table import TopicTable
 
 _DELETED_PATH_FIELD_ID = 2147483546
@@ -90,6 +96,12 @@ class SnapshotFiles:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReadManifest:
+    files: SnapshotFiles
+    digest: ManifestDigest
+
+
 class ManifestReader:
     """Reads the manifests of one table's snapshots; those it has seen before are not read again.
 
@@ -97,36 +109,107 @@ class ManifestReader:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, SnapshotFiles] = {}
+        self._seen: dict[str, _ReadManifest] = {}
 
     def files(self, table: TopicTable) -> SnapshotFiles:
         """The files of the table's snapshot. Raises Corrupt (a manifest is missing or damaged), Unavailable."""
-        return self.files_of(table, table.manifest_list)
+        return self.files_of(table, table.manifest_list, table.manifest_seal)
 
-    def files_of(self, table: TopicTable, manifest_list: str | None) -> SnapshotFiles:
-        """The files of any snapshot of the table, by its manifest list. Raises as ``files``."""
+    def files_of(
+        self, table: TopicTable, manifest_list: str | None, sealed: ManifestSeal | None = None
+    ) -> SnapshotFiles:
+        """The files of any snapshot of the table, by its manifest list; ``sealed`` what is known of its bytes. Raises
+        as ``files``."""
         if manifest_list is None:
             return SnapshotFiles()
-        at = manifest_list
         error_id = table.iceberg_schema.find_field(table.layout.error).field_id
-        try:
-            io = load_file_io(properties=dict(table.warehouse.properties), location=at)
-            seen: dict[str, SnapshotFiles] = {}
-            for manifest in read_manifest_list(io.new_input(at)):
-                at = manifest.manifest_path
-                seen[at] = self._seen[at] if at in self._seen else _files_of(manifest, io, error_id)
-        except FileNotFoundError as error:
-            raise Corrupt("a metadata file of the table is missing", topic=table.topic, file=at) from error
-        except OSError as error:
-            raise Unavailable(f"the warehouse does not answer: {error}", topic=table.topic, file=at) from error
-        except (ValueError, KeyError, TypeError, ValidationError) as error:
-            raise Corrupt(f"a metadata file of the table is damaged: {error}", topic=table.topic, file=at) from error
+        noted = _noted_io(table, manifest_list, sealed)
+        listed = list(listed_manifests(table, noted, manifest_list))
+        seen: dict[str, _ReadManifest] = {}
+        for manifest in listed:
+            path = manifest.manifest_path
+            seen[path] = self._seen.get(path) or _read(table, manifest, noted, error_id)
+        if sealed is not None:
+            _check_sealed(table, listed, {path: one.digest for path, one in seen.items()}, sealed, noted)
         self._seen = seen
         return SnapshotFiles(
-            own=tuple(sorted(file for files in seen.values() for file in files.own)),
-            foreign={file: sequence for files in seen.values() for file, sequence in files.foreign.items()},
-            deletes=tuple(delete for files in seen.values() for delete in files.deletes),
+            own=tuple(sorted(file for one in seen.values() for file in one.files.own)),
+            foreign={file: sequence for one in seen.values() for file, sequence in one.files.foreign.items()},
+            deletes=tuple(delete for one in seen.values() for delete in one.files.deletes),
         )
+
+
+def listed_manifests(table: TopicTable, io: FileIO, manifest_list: str) -> Iterator[ManifestFile]:
+    """What a manifest list names. Raises Corrupt, Unavailable."""
+    with reading_metadata(table, manifest_list):
+        yield from read_manifest_list(io.new_input(manifest_list))
+
+
+def manifest_entries(
+    table: TopicTable, manifest: ManifestFile, io: FileIO, *, discard_deleted: bool = True
+) -> list[ManifestEntry]:
+    """The entries of a manifest, live ones unless said otherwise. Raises Corrupt, Unavailable."""
+    with reading_metadata(table, manifest.manifest_path):
+        entries: list[ManifestEntry] = manifest.fetch_manifest_entry(io, discard_deleted=discard_deleted)
+        return entries
+
+
+@contextmanager
+def reading_metadata(table: TopicTable, path: str) -> Iterator[None]:
+    """A metadata file of the table is read inside: what goes wrong becomes Corrupt or Unavailable."""
+    try:
+        with metadata_decoded(path, topic=table.topic):
+            yield
+    except FileNotFoundError as error:
+        raise Corrupt(
+            "a metadata file of the table is missing", topic=table.topic, file=path, next_step=RESTORE_METADATA
+        ) from error
+    except OSError as error:
+        raise Unavailable(f"the warehouse does not answer: {error}", topic=table.topic, file=path) from error
+    except Corrupt as error:
+        raise Corrupt(error.problem, topic=table.topic, file=error.file or path, next_step=error.next_step) from error
+
+
+def _noted_io(table: TopicTable, manifest_list: str, sealed: ManifestSeal | None) -> ChecksumIO:
+    expected = {} if sealed is None else {manifest_list: sealed.list_crc32c}
+    with reading_metadata(table, manifest_list):
+        return ChecksumIO(load_file_io(properties=dict(table.warehouse.properties), location=manifest_list), expected)
+
+
+def _read(table: TopicTable, manifest: ManifestFile, io: ChecksumIO, error_id: int) -> _ReadManifest:
+    path = manifest.manifest_path
+    with reading_metadata(table, path):
+        files = _files_of(manifest, io, error_id)
+    return _ReadManifest(files=files, digest=io.read[path])
+
+
+def _check_sealed(
+    table: TopicTable,
+    listed: Sequence[ManifestFile],
+    digests: Mapping[str, ManifestDigest],
+    sealed: ManifestSeal,
+    io: ChecksumIO,
+) -> None:
+    """Raises Corrupt, naming the manifest where the snapshots that the table keeps tell which one it is."""
+    found = sum_of(digest.hashed(path) for path, digest in digests.items())
+    if found == sealed.total and len(listed) == sealed.count:
+        return
+    with reading_metadata(table, table.metadata_location):
+        metadata = FromInputFile.table_metadata(io.new_input(table.metadata_location))
+    for manifest in listed:
+        path = manifest.manifest_path
+        if is_as_told(summary_of(metadata, manifest), path, digests[path]) is False:
+            raise changed(path, topic=table.topic)
+    untold = [
+        m.manifest_path
+        for m in listed
+        if is_as_told(summary_of(metadata, m), m.manifest_path, digests[m.manifest_path]) is None
+    ]
+    raise changed(
+        table.manifest_list or table.metadata_location,
+        f"one of {len(untold)} manifests that this list names is not what Floeberg wrote",
+        topic=table.topic,
+    )
 
 
 def live_ranges(table: TopicTable, files: SnapshotFiles) -> tuple[TableFile, ...]:

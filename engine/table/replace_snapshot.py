@@ -15,14 +15,18 @@ from pyiceberg.table.update.snapshot import _OverwriteFiles
 from pyiceberg.typedef import Record
 
 from engine.table.manifests import TableFile
+from engine.table.sealed_snapshot import SealedProducer, checksum_io
 
 
-class ReplaceFiles(_OverwriteFiles):
+class ReplaceFiles(SealedProducer, _OverwriteFiles):
     """Takes files out and puts others in. Manifests that held a file that goes are written again without it."""
 
     def __init__(self, table: Table, transaction: Transaction, summary: Mapping[str, str]) -> None:
         super().__init__(
-            operation=Operation.OVERWRITE, transaction=transaction, io=table.io, snapshot_properties=dict(summary)
+            operation=Operation.OVERWRITE,
+            transaction=transaction,
+            io=checksum_io(table),
+            snapshot_properties=dict(summary),
         )
         self._spec_id = table.spec().spec_id
 

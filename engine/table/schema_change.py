@@ -17,7 +17,7 @@ from engine.table.catalog import begin
 from engine.table.columns import TableLayout, key_fields, value_fields
 from engine.table.own_columns import columns_property, own_schema, schema_to_add, with_added
 from engine.table.schema_proposals import propose_schema, with_schema
-from engine.table.seal import schema_seal_property
+from engine.table.seal import guards_of, schema_seal_property
 from engine.table.topic_table import KEY_PROPERTIES, VALUE_PROPERTIES, CodecProperties, TopicTable
 
 LARGEST_SCHEMA_PROPERTY_BYTES = 64 << 10
@@ -113,7 +113,7 @@ def _stage(
     if not properties:
         return None
     transaction = begin(table)
-    transaction.set_properties(properties)
+    transaction.set_properties({**properties, **guards_of(properties)})
     _add_columns(transaction, table, view.layout, fields, fields_of_key)
     return transaction, None
 
@@ -149,5 +149,5 @@ def _add_columns(
         raise Invalid(f"the table's columns can't become what the values need: {error}") from error
     after = transaction.table_metadata
     properties = columns_property(with_added(own, after.schema(), layout, wanted, wanted_key), after.schema())
-    transaction.set_properties({**properties, **schema_seal_property(after.current_schema_id, after.default_spec_id)})
+    transaction.set_properties({**properties, **guards_of(properties), **schema_seal_property(after)})
     return bool(transaction._updates)

@@ -1,8 +1,11 @@
 """The seal: with each commit, what Floeberg left behind, so that anything another program changed shows at a glance.
 
-Two table properties. ``floeberg.seal`` names the table, the snapshot and a checksum of the properties that say what
-the table holds; it is written in the same commit as that snapshot. ``floeberg.seal_schema`` names the schema that
-Floeberg made last, and the partitioning. Other daemons write them too: their commits break nothing.
+Table properties. ``floeberg.seal`` names the table, the snapshot, a checksum of the properties that say what the table
+holds and one of its manifests; it is written in the same commit as that snapshot. ``floeberg.seal_schema`` names the
+schema that Floeberg made last, and the partitioning, with a checksum of both. ``floeberg.guard.<name>`` is the checksum
+of one property that changes without a snapshot: commits of two daemons may lie over each other, so each of those has
+its own. Other daemons write them too: their commits break nothing. Tables sealed by an earlier version lack some of
+these parts, and get them with their next commit.
 """
 
 from __future__ import annotations
@@ -10,20 +13,31 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import crc32c
+from pyiceberg.table.metadata import TableMetadata
 
 from engine.errors import Invalid
 from engine.table.ledger import LEDGER_PREFIX
+from engine.table.manifest_seal import ManifestSeal
 from engine.table.topic_table import (
     ADOPTED_PREFIX,
     CLUSTER_ID_PROPERTY,
     CODEC_PROPERTY,
+    COLUMNS_PROPERTY,
     EMPTY_PREFIX,
     FORMAT_VERSION_PROPERTY,
     KEY_CODEC_PROPERTY,
+    KEY_PLACEMENT_PREFIX,
+    KEY_SCHEMA_FILE_PREFIX,
+    KEY_SCHEMA_ORDER_PROPERTY,
+    KEY_SCHEMA_PREFIX,
     LAYOUT_PROPERTY,
+    PLACEMENT_PREFIX,
+    SCHEMA_FILE_PREFIX,
+    SCHEMA_ORDER_PROPERTY,
+    SCHEMA_PREFIX,
     SKIPPED_PREFIX,
     TOPIC_ID_PROPERTY,
     TOPIC_PROPERTY,
@@ -32,8 +46,11 @@ from engine.table.topic_table import (
 SEAL_PROPERTY = "floeberg.seal"
 SCHEMA_SEAL_PROPERTY = "floeberg.seal_schema"
 
-# What only a commit with a snapshot changes. Schemas, columns and remembered encodings also change without one, and
-# guard themselves: a table without them is read wrong by no one.
+GUARD_PREFIX = "floeberg.guard."
+
+_FIRST_SCHEMA_ID = _FIRST_SPEC_ID = 0
+
+# What only a commit with a snapshot changes.
 _SEALED_PREFIXES = (LEDGER_PREFIX, EMPTY_PREFIX, SKIPPED_PREFIX, ADOPTED_PREFIX)
 _SEALED_NAMES = frozenset(
     {
@@ -48,18 +65,39 @@ _SEALED_NAMES = frozenset(
 )
 
 
+_ONCE_WRITTEN_PREFIXES = (
+    SCHEMA_PREFIX,
+    SCHEMA_FILE_PREFIX,
+    PLACEMENT_PREFIX,
+    KEY_SCHEMA_PREFIX,
+    KEY_SCHEMA_FILE_PREFIX,
+    KEY_PLACEMENT_PREFIX,
+)
+_GUARDED_NAMES = frozenset({COLUMNS_PROPERTY, SCHEMA_ORDER_PROPERTY, KEY_SCHEMA_ORDER_PROPERTY})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """``table_uuid`` and ``snapshot_id`` are None in a new table; ``checksum`` of the sealed properties."""
+    """``table_uuid`` and ``snapshot_id`` are None in a new table; ``checksum`` of all sealed properties, ``rules`` of
+    those among them that say how rows become records. ``rules`` and ``manifests`` are None in seals of before."""
 
     table_uuid: str | None
     snapshot_id: int | None
     checksum: int
+    rules: int | None = None
+    manifests: ManifestSeal | None = None
 
     def to_json(self) -> str:
-        return json.dumps(
-            {"table": self.table_uuid, "snapshot": self.snapshot_id, "properties": f"{self.checksum:08x}"}
-        )
+        value: dict[str, Any] = {
+            "table": self.table_uuid,
+            "snapshot": self.snapshot_id,
+            "properties": f"{self.checksum:08x}",
+        }
+        if self.rules is not None:
+            value["rules"] = f"{self.rules:08x}"
+        if self.manifests is not None:
+            value["manifests"] = self.manifests.to_json()
+        return json.dumps(value)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -70,6 +108,8 @@ class Seal:
                 table_uuid=None if value["table"] is None else str(value["table"]),
                 snapshot_id=None if value["snapshot"] is None else int(value["snapshot"]),
                 checksum=int(value["properties"], 16),
+                rules=int(value["rules"], 16) if "rules" in value else None,
+                manifests=ManifestSeal.from_json(value["manifests"]) if "manifests" in value else None,
             )
         except (ValueError, KeyError, TypeError) as error:
             raise Invalid(f"a seal is not the JSON that this program writes: {error!r}") from error
@@ -77,23 +117,108 @@ class Seal:
 
 def sealed_checksum(properties: Mapping[str, str]) -> int:
     """CRC-32C of the properties that a seal covers, by name."""
-    named = sorted((name, text) for name, text in properties.items() if is_sealed(name))
-    return int(crc32c.crc32c(json.dumps(named).encode()))
+    return _checksum({name: text for name, text in properties.items() if is_sealed(name)})
+
+
+def rules_checksum(properties: Mapping[str, str]) -> int:
+    """CRC-32C of the sealed properties without which no row can be turned back into its record."""
+    return _checksum({name: text for name, text in properties.items() if name in _SEALED_NAMES})
 
 
 def is_sealed(name: str) -> bool:
     return name in _SEALED_NAMES or name.startswith(_SEALED_PREFIXES)
 
 
-def seal_property(properties: Mapping[str, str], *, table_uuid: str | None, snapshot_id: int | None) -> dict[str, str]:
+def is_guarded(name: str) -> bool:
+    """Whether a property has a checksum of its own."""
+    return name in _GUARDED_NAMES or name.startswith(_ONCE_WRITTEN_PREFIXES)
+
+
+def guards_of(properties: Mapping[str, str]) -> dict[str, str]:
+    """The guards of those of the ``properties`` that get one, as properties to set with them."""
+    return {f"{GUARD_PREFIX}{name}": _guard(name, text) for name, text in properties.items() if is_guarded(name)}
+
+
+def lacking_guards(properties: Mapping[str, str]) -> dict[str, str]:
+    """The guards that a table of an earlier version lacks: of what is written once and never again, for the rest a
+    commit that lies over another's could guard what is not there any more."""
+    once = {name: text for name, text in properties.items() if name.startswith(_ONCE_WRITTEN_PREFIXES)}
+    return {name: text for name, text in guards_of(once).items() if name not in properties}
+
+
+def broken_guards(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The properties that are not what their guards say, or are gone."""
+    return tuple(
+        sorted(
+            name.removeprefix(GUARD_PREFIX)
+            for name, told in properties.items()
+            if name.startswith(GUARD_PREFIX) and told != _guarded_text(properties, name.removeprefix(GUARD_PREFIX))
+        )
+    )
+
+
+def _guarded_text(properties: Mapping[str, str], name: str) -> str | None:
+    return None if name not in properties else _guard(name, properties[name])
+
+
+def _guard(name: str, text: str) -> str:
+    return f"{crc32c.crc32c(text.encode(), crc32c.crc32c(name.encode())):08x}"
+
+
+def _checksum(properties: Mapping[str, str]) -> int:
+    return int(crc32c.crc32c(json.dumps(sorted(properties.items())).encode()))
+
+
+def seal_property(
+    properties: Mapping[str, str],
+    *,
+    table_uuid: str | None,
+    snapshot_id: int | None,
+    manifests: ManifestSeal | None = None,
+) -> dict[str, str]:
     """The seal of a table that has these ``properties`` and this newest snapshot, as a property to set."""
-    seal = Seal(table_uuid=table_uuid, snapshot_id=snapshot_id, checksum=sealed_checksum(properties))
+    seal = Seal(
+        table_uuid=table_uuid,
+        snapshot_id=snapshot_id,
+        checksum=sealed_checksum(properties),
+        rules=rules_checksum(properties),
+        manifests=manifests,
+    )
     return {SEAL_PROPERTY: seal.to_json()}
 
 
-def schema_seal_property(schema_id: int, spec_id: int) -> dict[str, str]:
-    """Which schema and partition spec are Floeberg's own, as a property to set."""
-    return {SCHEMA_SEAL_PROPERTY: f"{schema_id}/{spec_id}"}
+def new_schema_seal_property() -> dict[str, str]:
+    """The seal of the columns that a table is created with, which only the catalog gives their ids."""
+    return {SCHEMA_SEAL_PROPERTY: f"{_FIRST_SCHEMA_ID}/{_FIRST_SPEC_ID}"}
+
+
+def schema_seal_property(metadata: TableMetadata) -> dict[str, str]:
+    """Which schema and partition spec are Floeberg's own, and what they are, as a property to set."""
+    named = f"{metadata.current_schema_id}/{metadata.default_spec_id}"
+    return {SCHEMA_SEAL_PROPERTY: f"{named}/{_schema_checksum(metadata):08x}"}
+
+
+def _schema_checksum(metadata: TableMetadata) -> int:
+    """Of names, ids, types and order of the columns, and of the partitioning: no program changes those under the ids
+    they have. ``last_column_id`` too, below which no new column may begin."""
+    fields = [str(field) for field in metadata.spec().fields]
+    told = json.dumps([str(metadata.schema().as_struct()), fields, metadata.last_column_id])
+    return int(crc32c.crc32c(told.encode()))
+
+
+def is_schema_edited(metadata: TableMetadata) -> bool:
+    """Whether the sealed schema or spec is another one under its id."""
+    told = metadata.properties.get(SCHEMA_SEAL_PROPERTY, "").split("/")
+    if len(told) < 3 or sealed_schema(metadata.properties) != (metadata.current_schema_id, metadata.default_spec_id):
+        return False
+    return bool(told[2] != f"{_schema_checksum(metadata):08x}")
+
+
+def lacking_schema_seal(metadata: TableMetadata) -> dict[str, str]:
+    """The schema's seal with its checksum, where an earlier version or a new table has it without."""
+    lacks = metadata.properties.get(SCHEMA_SEAL_PROPERTY, "").count("/") == 1
+    is_current = sealed_schema(metadata.properties) == (metadata.current_schema_id, metadata.default_spec_id)
+    return schema_seal_property(metadata) if lacks and is_current else {}
 
 
 def seal_of(properties: Mapping[str, str]) -> Seal | None:
@@ -105,7 +230,17 @@ def seal_of(properties: Mapping[str, str]) -> Seal | None:
         return None
 
 
+def current_manifest_seal(metadata: TableMetadata) -> ManifestSeal | None:
+    """What is sealed of the current snapshot's manifests; None where another program made the snapshot, or the seal is
+    of an earlier version."""
+    seal = seal_of(metadata.properties)
+    if seal is None or seal.snapshot_id is None or seal.snapshot_id != metadata.current_snapshot_id:
+        return None
+    return seal.manifests
+
+
 def sealed_schema(properties: Mapping[str, str]) -> tuple[int, int] | None:
     """(schema id, partition spec id), or None where nobody has sealed them."""
-    schema_id, _, spec_id = properties.get(SCHEMA_SEAL_PROPERTY, "").partition("/")
+    schema_id, _, rest = properties.get(SCHEMA_SEAL_PROPERTY, "").partition("/")
+    spec_id = rest.partition("/")[0]
     return (int(schema_id), int(spec_id)) if schema_id.isdecimal() and spec_id.isdecimal() else None

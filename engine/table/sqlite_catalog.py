@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError, SQL
 
 from engine.errors import Unavailable
 from engine.fault_points import FaultPoint, reach
+from engine.table.metadata_errors import metadata_decoded
 
 BUSY_MS_PROPERTY = "sqlite.busy-timeout-ms"
 DEFAULT_BUSY_MS = 30_000
@@ -92,7 +93,8 @@ class SqliteCatalog(SqlCatalog):
         location = orm_table.metadata_location
         metadata = self._parsed.get(location)
         if metadata is None:
-            table = super()._convert_orm_to_iceberg(orm_table)
+            with metadata_decoded(str(location)):
+                table = super()._convert_orm_to_iceberg(orm_table)
             self._keep(table.metadata_location, table.metadata)
             return table
         identifier = (*Catalog.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)

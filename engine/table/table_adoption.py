@@ -5,7 +5,7 @@ The acting part of adoption: reads manifests, footers and the rows of others' fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +16,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
 
 from engine.digest import RangeDigest
@@ -26,8 +27,9 @@ from engine.table.data_file import FileFooter
 from engine.table.foreign_evidence import ForeignEvidence, ForeignTask, gather_evidence
 from engine.table.lineage import SOMEBODY_ELSE, ForeignChange, foreign_change
 from engine.table.manifests import NO_PARTITION, ManifestReader, SnapshotFiles, TableFile
+from engine.table.metadata_errors import UNDECODABLE
 from engine.table.own_columns import columns_property
-from engine.table.seal import is_sealed
+from engine.table.seal import is_guarded, is_sealed
 from engine.table.topic_table import ADOPTED_PREFIX, TopicTable
 
 log = structlog.get_logger(__name__)
@@ -72,7 +74,7 @@ def prove_unbroken(table: Table, view: TopicTable, change: ForeignChange, gather
     """
     if change.uuid_changed:
         raise broken(view, change, "another table was put in its place")
-    if change.properties_changed:
+    if change.properties_changed or change.rules_edited:
         raise broken(view, change, f"Floeberg's properties were edited: {_edited(table)}")
     problem = _column_problem(view, table.schema(), table.spec())
     if problem is not None:
@@ -193,7 +195,8 @@ def _sealed_files(view: TopicTable, change: ForeignChange, reader: ManifestReade
     if change.sealed_snapshot is None:
         return SnapshotFiles() if change.seal is not None and change.seal.snapshot_id is None else None
     try:
-        return reader.files_of(view, change.sealed_snapshot.manifest_list)
+        sealed = None if change.seal is None else change.seal.manifests
+        return reader.files_of(view, change.sealed_snapshot.manifest_list, sealed)
     except Corrupt:
         return None
 
@@ -271,14 +274,21 @@ def _warn_of_dropped(view: TopicTable, schema: Schema) -> None:
 
 def _edited(table: Table) -> str:
     """Which properties differ from those of the newest earlier state that was whole, and where that is."""
-    now = {name: text for name, text in table.metadata.properties.items() if is_sealed(name)}
+    now = _told(table.metadata)
     for entry in reversed(table.metadata.metadata_log[-_EARLIER_STATES:]):
         try:
             earlier = FromInputFile.table_metadata(table.io.new_input(entry.metadata_file))
-        except (OSError, ValueError):
+        except (OSError, *UNDECODABLE):
             continue
         if foreign_change(earlier) is None:
-            then: Mapping[str, str] = {name: text for name, text in earlier.properties.items() if is_sealed(name)}
+            then = _told(earlier)
             names = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
             return f"{', '.join(names)}; the values before are in {entry.metadata_file}"
     return "no earlier state is left to compare them with"
+
+
+def _told(metadata: TableMetadata) -> dict[str, str]:
+    """What an edit may have changed, by name."""
+    properties = metadata.properties.items()
+    told = {name: text for name, text in properties if is_sealed(name) or is_guarded(name)}
+    return {**told, "the current schema": str(metadata.schema()), "the partition spec": str(metadata.spec())}

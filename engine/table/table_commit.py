@@ -8,21 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
-from pyiceberg.table.update.snapshot import _SnapshotProducer
+from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId
 
 from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
 from engine.table.catalog import begin, translated_errors
 from engine.table.ledger import LEDGER_PREFIX, Decision, LedgerEntry, decide, extend, ranges_to_json
 from engine.table.lineage import ForeignChange
+from engine.table.metadata_errors import metadata_decoded
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.range_append import Outcome, RangeAppend
-from engine.table.seal import schema_seal_property, seal_property
-from engine.table.topic_table import EMPTY_PREFIX, RANGE_PREFIX, SETTINGS_PROPERTY, SKIPPED_PREFIX, TopicTable
+from engine.table.seal import (
+    SCHEMA_SEAL_PROPERTY,
+    guards_of,
+    lacking_guards,
+    lacking_schema_seal,
+    schema_seal_property,
+    seal_property,
+)
+from engine.table.sealed_snapshot import AppendFiles, SealedProducer
+from engine.table.topic_table import (
+    EMPTY_PREFIX,
+    RANGE_PREFIX,
+    SETTINGS_PROPERTY,
+    SKIPPED_PREFIX,
+    TOPIC_PROPERTY,
+    TopicTable,
+)
 
 ADOPTED_SUMMARY = "floeberg.adopted"
 """In a snapshot's summary: whose change it seals."""
@@ -110,7 +125,7 @@ def stage_adoption(table: Table, change: ForeignChange, properties: dict[str, st
     ``properties`` what was found out of the files and the columns.
     """
     told = ", ".join(map(str, change.snapshots[-_SNAPSHOTS_TOLD:]))
-    schema = schema_seal_property(table.metadata.current_schema_id, table.metadata.default_spec_id)
+    schema = schema_seal_property(table.metadata)
     return _stage(table, {ADOPTED_SUMMARY: told or "columns"}, [], {**properties, **schema})
 
 
@@ -118,24 +133,48 @@ def _stage(
     table: Table, summary: dict[str, str], files: Sequence[DataFile], properties: dict[str, str]
 ) -> tuple[Transaction, int]:
     transaction = begin(table)
-    snapshot = transaction.update_snapshot(snapshot_properties=summary).fast_append()
+    snapshot = AppendFiles(table, transaction, summary)
     for file in files:
         snapshot.append_data_file(file)
     return stage_sealed(table, transaction, snapshot, properties)
 
 
 def stage_sealed(
-    table: Table, transaction: Transaction, snapshot: _SnapshotProducer[Any], properties: dict[str, str]
+    table: Table, transaction: Transaction, snapshot: SealedProducer, properties: dict[str, str]
 ) -> tuple[Transaction, int]:
-    """Stage a snapshot and with it ``properties`` and the seal of what both leave; (the transaction, its id)."""
-    with translated_errors("the commit's manifests can't be written", table=tuple(table.name())):
-        snapshot.commit()
-    reach(FaultPoint.SNAPSHOT_STAGED)
+    """Stage a snapshot and with it ``properties`` and the seal of what both leave; (the transaction, its id).
+
+    Raises Corrupt when a metadata file that the snapshot builds upon is damaged, Unavailable.
+    """
     metadata = table.metadata
+    current = metadata.current_snapshot()
+    at = table.metadata_location if current is None else current.manifest_list
+    with (
+        translated_errors("the commit's manifests can't be written", table=tuple(table.name())),
+        metadata_decoded(at, topic=metadata.properties.get(TOPIC_PROPERTY)),
+    ):
+        snapshot.commit()
+        manifests = snapshot.manifest_seal(metadata)
+    reach(FaultPoint.SNAPSHOT_STAGED)
+    properties = {
+        **lacking_guards(metadata.properties),
+        **lacking_schema_seal(metadata),
+        **properties,
+        **guards_of(properties),
+    }
     seal = seal_property(
-        {**metadata.properties, **properties}, table_uuid=str(metadata.table_uuid), snapshot_id=snapshot.snapshot_id
+        {**metadata.properties, **properties},
+        table_uuid=str(metadata.table_uuid),
+        snapshot_id=snapshot.snapshot_id,
+        manifests=manifests,
     )
     transaction.set_properties({**properties, **seal})
+    if SCHEMA_SEAL_PROPERTY in properties:
+        # Columns are added without a snapshot: a seal of those before must not be laid over them.
+        transaction._requirements += (
+            AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+            AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
+        )
     return transaction, snapshot.snapshot_id
 
 

@@ -17,6 +17,8 @@ from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.table_adoption import GatherAll, prove_unbroken
 from engine.table.table_commit import stage_adoption
 from engine.table.table_loading import TableLoader
+from engine.table.table_states import newer_state
+from engine.table.topic_table import TopicTable
 
 JUDGED_AGAIN_MS = 30_000
 """A state that was found broken is looked through again after this long: a file may have been put back."""
@@ -44,6 +46,22 @@ class TableJudge:
     def note_present(self, table: Table, topic_id: str) -> None:
         """This process has seen the topic's table."""
         self._present[topic_id] = table.metadata_location
+
+    def check_newest(self, view: TopicTable) -> None:
+        """Raises Corrupt where the catalog points to an earlier state of the table, Unavailable.
+
+        Asked before offsets are recorded as skipped: what Kafka deleted may be in the state that was lost sight of.
+        """
+        newer = newer_state(view)
+        if newer is not None:
+            raise Corrupt(
+                f"the catalog points to an earlier state of the table than {newer.path}, which may hold the offsets "
+                "that would be recorded as skipped",
+                topic=view.topic,
+                file=view.metadata_location,
+                next_step=f"stop Floeberg, register that file, start it, then floeberg fsck {view.topic}; where the "
+                "earlier state is the one that is wanted, remove the later metadata files",
+            )
 
     def check_absent(self, catalog: Catalog, topic: str, topic_id: str, *, namespace: str) -> None:
         """Raises Corrupt when a topic without a table had one: it was dropped, and must not begin anew by itself."""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+import crc32c
 from pyiceberg.table import Table
 
 from engine.errors import Corrupt, Invalid
 from engine.formats.value_codec import CodecSpec
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange, adopted_from_json
+from engine.table.checksum_io import changed
 from engine.table.columns import TableLayout
 from engine.table.ledger import parse_ledger, ranges_from_json
 from engine.table.lineage import foreign_change
+from engine.table.metadata_errors import UNDECODABLE
 from engine.table.own_columns import own_schema
 from engine.table.parquet_settings import ParquetSettings
-from engine.table.seal import schema_seal_property, seal_property
+from engine.table.seal import current_manifest_seal, new_schema_seal_property, seal_property
 from engine.table.topic_table import (
     ADOPTED_PREFIX,
     CLUSTER_ID_PROPERTY,
@@ -39,6 +43,8 @@ from engine.table.warehouse import Warehouse
 
 _KEPT_METADATA_FILES = 100
 
+_SCHEMA_FILE_CHECKSUM = re.compile(r"-([0-9a-f]{8})\.txt$")
+
 ICEBERG_PROPERTIES: Mapping[str, str] = {
     "format-version": "2",
     # A library that retries a commit by itself would put files over a ledger it has not validated them against.
@@ -52,8 +58,6 @@ ICEBERG_PROPERTIES: Mapping[str, str] = {
     "write.parquet.page-row-limit": "8192",
     "write.parquet.page-size-bytes": str(16 << 20),
 }
-
-_FIRST_SCHEMA_ID = _FIRST_SPEC_ID = 0
 
 
 def new_table_properties(
@@ -78,7 +82,7 @@ def new_table_properties(
     if key_codec is not None:
         properties[KEY_PROPERTIES.codec] = codec_property(key_codec)
     seal = seal_property(properties, table_uuid=None, snapshot_id=None)
-    return {**properties, **seal, **schema_seal_property(_FIRST_SCHEMA_ID, _FIRST_SPEC_ID)}
+    return {**properties, **seal, **new_schema_seal_property()}
 
 
 def codec_property(codec: CodecSpec) -> str:
@@ -132,8 +136,9 @@ class TableLoader:
                 warehouse=self.warehouse,
                 adopted=_adopted(properties, table.location()),
                 foreign=foreign_change(table.metadata),
+                manifest_seal=current_manifest_seal(table.metadata),
             )
-        except (Invalid, KeyError, ValueError) as error:
+        except (Invalid, *UNDECODABLE) as error:
             raise Corrupt(
                 f"a property of the table {name} is not what this program writes: {error}",
                 topic=properties.get(TOPIC_PROPERTY),
@@ -165,7 +170,11 @@ class TableLoader:
 
     def _schema_file(self, path: str) -> str:
         if path not in self._schema_files:
-            self._schema_files[path] = self.warehouse.read_bytes(path).decode()
+            content = self.warehouse.read_bytes(path)
+            named = _SCHEMA_FILE_CHECKSUM.search(path)
+            if named is not None and named[1] != f"{crc32c.crc32c(content):08x}":
+                raise changed(path, "a schema's file is not what Floeberg wrote")
+            self._schema_files[path] = content.decode()
         return self._schema_files[path]
 
 

@@ -172,6 +172,8 @@ class TableWriter:
             if not plan.accepted:
                 plans.append((plan, None))
                 return None
+            if any(append.skipped is not None for append in plan.accepted):
+                self._judge.check_newest(view)
             reach(FaultPoint.COMMIT_DECIDED)
             transaction, snapshot_id = stage_commit(found, view, plan, settings)
             plans.append((plan, snapshot_id))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
+from engine.errors import Corrupt
 from engine.formats.value_codec import CodecSpec
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange
@@ -20,6 +21,7 @@ from engine.table.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from engine.table.lineage import ForeignChange
+    from engine.table.manifest_seal import ManifestSeal
 
 TABLE_FORMAT_VERSION = 1
 
@@ -122,7 +124,8 @@ class TopicTable:
     with the table, ``key_codec`` those of typed keys, None where the key's column is the key itself; ``settings`` are
     the remembered Parquet encodings. ``iceberg_schema`` has Floeberg's own columns under the names it gave them,
     whatever another program calls them since: ids decide. ``adopted`` ranges whose files another program wrote,
-    proven; ``foreign`` what another program changed and nobody has judged yet.
+    proven; ``foreign`` what another program changed and nobody has judged yet; ``manifest_seal`` what the snapshot's
+    manifests were when it was committed, None where that is not known.
     """
 
     identifier: tuple[str, ...]
@@ -143,7 +146,32 @@ class TopicTable:
     warehouse: Warehouse
     adopted: Mapping[int, tuple[AdoptedRange, ...]] = field(default_factory=dict)
     foreign: ForeignChange | None = None
+    manifest_seal: ManifestSeal | None = None
     key_codec: CodecSpec | None = None
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether the properties are as Floeberg left them. Else files alone prove what the table holds: a ledger, a
+        log start, skipped, empty and adopted ranges may be anybody's."""
+        return self.foreign is None or not self.foreign.properties_unproven
+
+    def horizon(self, partition: int) -> int:
+        """Where the stream begins that is served: the recorded log start, as far as that is believed."""
+        entry = self.ledger.get(partition)
+        return entry.log_start if entry is not None and self.is_believed else 0
+
+    def check_readable(self, partition: int, offset: int) -> None:
+        """Raises Corrupt where what turns rows back into records was edited: any record could come back wrong."""
+        if self.foreign is None or not self.foreign.rules_edited:
+            return
+        raise Corrupt(
+            f"{', '.join(self.foreign.rules_edited)} of the table is not what Floeberg wrote: no record can be read",
+            topic=self.topic,
+            partition=partition,
+            offset=offset,
+            file=self.metadata_location,
+            next_step="run floeberg fsck on the topic",
+        )
 
     @property
     def value_fields(self) -> tuple[pa.Field, ...]:

@@ -87,6 +87,13 @@ class Warehouse:
                 modified_ms = (info.mtime_ns or 0) // 1_000_000
                 yield StoredFile(path=path, size_bytes=int(info.size), modified_ms=modified_ms)
 
+    def entries(self, folder: str) -> tuple[str, ...]:
+        """The names of files and folders right in a folder, sorted; none when it does not exist."""
+        filesystem, inner = self._resolve(folder)
+        with self._errors(folder):
+            found = filesystem.get_file_info(fs.FileSelector(inner, recursive=False, allow_not_found=True))
+        return tuple(sorted(info.base_name for info in found))
+
     def delete(self, path: str) -> None:
         """Remove a file; one that is gone already is no error."""
         filesystem, inner = self._resolve(path)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engine.fsck_report import FsckReport
     from engine.table.topic_table import TopicTable
     from floeberg.settings import Settings
+    from floeberg.table_survey import TableSurvey
 
 
 _ASK_TIMEOUT_MS = 5_000
@@ -33,13 +34,19 @@ def fsck(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Prove that tables hold every record exactly once, that their files are whole, and that the log agrees."""
+    from floeberg.table_survey import survey_tables
+
     command = CommandContext.of(context)
-    tables = [command.tables.named(topic)] if topic is not None else command.tables.all()
+    survey = survey_tables(command.tables, command.catalog, command.settings.namespace, topic=topic)
+    reports = list(survey.reports)
     log_dirs = command.settings.broker.log_dirs if with_log else ()
-    compacted = _compacted(command.settings, [table.topic for table in tables]) if with_log else frozenset()
-    reports = []
-    for table in tables:
-        reports.append(_check(table, log_dirs, may_be_compacted=table.topic in compacted))
+    topics = [table.topic for table in survey.tables]
+    compacted = _compacted(command.settings, topics) if log_dirs and topics else frozenset()
+    if not as_json:
+        for report in reports:
+            show_report(report)
+    for table in survey.tables:
+        reports.append(_check(survey, table, log_dirs, may_be_compacted=table.topic in compacted))
         if not as_json:
             show_report(reports[-1])
     if as_json:
@@ -67,8 +74,8 @@ def _compacted(settings: Settings, topics: list[str]) -> frozenset[str]:
     return frozenset(name for name, config in configs.items() if "compact" in config.get("cleanup.policy", ""))
 
 
-def _check(table: TopicTable, log_dirs: tuple[Path, ...], *, may_be_compacted: bool) -> FsckReport:
-    from engine.fsck import fsck_table
+def _check(survey: TableSurvey, table: TopicTable, log_dirs: tuple[Path, ...], *, may_be_compacted: bool) -> FsckReport:
+    from tiering.spool import spooled_ranges
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
@@ -77,10 +84,11 @@ def _check(table: TopicTable, log_dirs: tuple[Path, ...], *, may_be_compacted: b
         def show(done: FsckProgress) -> None:
             progress.update(task, completed=done.done_bytes, total=done.total_bytes)
 
-        return fsck_table(
+        return survey.check(
             table,
             log_dirs=log_dirs,
             may_be_compacted=may_be_compacted,
+            held=spooled_ranges(log_dirs, table.topic_id),
             parallelism=os.cpu_count() or 1,
             on_progress=show,
         )

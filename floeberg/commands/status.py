@@ -66,9 +66,15 @@ def ask_daemon(settings: Settings) -> DaemonStatus | None:
 def _from_tables(tables: TopicTables) -> DaemonStatus:
     """What the tables alone say."""
     now_ms = SystemClock().now_ms()
-    partitions = tuple(partition for table in tables.all() for partition in _partitions_of(table))
+    listed = tables.listed()
+    whole = (one.table for one in listed if one.table is not None)
     return DaemonStatus(
-        version=program_version(), phase=Phase.STOPPED, started_ms=now_ms, now_ms=now_ms, partitions=partitions
+        version=program_version(),
+        phase=Phase.STOPPED,
+        started_ms=now_ms,
+        now_ms=now_ms,
+        partitions=tuple(partition for table in whole for partition in _partitions_of(table)),
+        problems=tuple(f"{'.'.join(one.identifier)}: {one.error}" for one in listed if one.error is not None),
     )
 
 

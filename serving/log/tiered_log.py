@@ -112,11 +112,11 @@ class TieredLog:
     def release(self, segment: RemoteSegment) -> None:
         """Removes auxiliary states wholly below the recorded log start: of this hint, and of hints that were lost."""
         table = self._load(segment.topic_id)
-        entry = table.ledger.get(segment.partition) if table is not None else None
-        if table is None or entry is None or entry.log_start == 0:
+        log_start = 0 if table is None else table.horizon(segment.partition)
+        if table is None or log_start == 0:
             return
         for kept in list(self._store.ranges(table, segment.partition)):
-            if kept.end <= entry.log_start:
+            if kept.end <= log_start:
                 self._store.delete(table, segment.partition, kept)
 
     def _with_table(self, segment: RemoteSegment, work: Callable[[TopicTable, OffsetRange], _Answer]) -> _Answer:
@@ -163,7 +163,7 @@ class TieredLog:
 
 def _served(table: TopicTable, segment: RemoteSegment) -> OffsetRange:
     """The part of the segment that is still served: not what lies below the recorded log start."""
-    start = max(segment.range.start, table.ledger[segment.partition].log_start)
+    start = max(segment.range.start, table.horizon(segment.partition))
     if start >= segment.range.end:
         raise NoSuchSegment(
             f"Offsets {segment.range} lie below the log start {start}", topic=table.topic, partition=segment.partition

@@ -23,7 +23,7 @@ from engine.errors import Unavailable
 from engine.fsck import fsck_table
 from engine.fsck_report import FsckReport
 from engine.log_reader import LogReader
-from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.catalog import DEFAULT_NAMESPACE, embedded_catalog_properties, open_catalog
 from engine.table.file_index import FileIndex
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TopicTable
@@ -31,11 +31,11 @@ from engine.table.verifier import Verifier
 from floeberg.free_ports import free_ports
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.plugin_jar import broker_properties
+from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import create_log_door
 from serving.log.tiered_log import TieredLog
-from serving.log.topic_tables import TopicTables
 from tests.current_jar import current_jar
 from tests.served_routes import served
 from tiering.cycle_report import PartitionReport
@@ -145,10 +145,10 @@ class NativeStage:
 
     def __enter__(self) -> NativeStage:
         self.broker.start()
-        catalog = open_catalog(embedded_catalog_properties(self.folder / "data"))
+        self._catalog = open_catalog(embedded_catalog_properties(self.folder / "data"))
         self._seam = KafkaBroker(bootstrap=self.broker.bootstrap)
         self._verifier = Verifier()
-        self._writer = TableWriter(catalog, SystemClock())
+        self._writer = TableWriter(self._catalog, SystemClock())
         self.tiering = TieringLoop(
             broker=self._seam,
             log_dirs=self.broker.log_dirs,
@@ -239,7 +239,7 @@ class NativeStage:
     def open_door(self) -> None:
         """As a daemon that was just started does: what an earlier one verified has to be verified again."""
         log = TieredLog(
-            tables=TopicTables(self._writer, topic_of=self.topic_of),
+            tables=TopicTables(self._catalog, DEFAULT_NAMESPACE, topic_of=self.topic_of),
             reader=self._reader,
             verifier=self._verifier if not self.doors else Verifier(),
             broker=self,
