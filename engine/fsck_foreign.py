@@ -86,6 +86,6 @@ def _finding(
         message=message,
         next_step=next_step or "look at the catalog and the warehouse",
         topic=table.topic,
-        file=file,
+        file=file or table.metadata_location,
         severity=severity,
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyiceberg.catalog import Catalog
 
@@ -18,12 +18,10 @@ from engine.fsck_catalog import (
     unregistered_tables,
 )
 from engine.fsck_report import Damage, Finding, FsckReport
-from engine.table.catalog import Identifier, namespace_folder, table_identifier, warehouse_of
+from engine.table.catalog import Identifier, check_database, namespace_folder, table_identifier, warehouse_of
 from engine.table.topic_table import TopicTable
+from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
-
-if TYPE_CHECKING:
-    from floeberg.topic_tables import TopicTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +41,24 @@ class TableSurvey:
         return replace(report, findings=(*findings, *report.findings, *_auxiliary_findings(table)))
 
 
-def survey_tables(tables: TopicTables, catalog: Catalog, namespace: str, *, topic: str | None = None) -> TableSurvey:
-    """What there is to check of a namespace, or of one topic. Raises Unavailable; Invalid where a topic has no table."""
+def survey_tables(open_it: Callable[[], Catalog], namespace: str, *, topic: str | None = None) -> TableSurvey:
+    """What there is to check of a namespace, or of one topic. Raises Unavailable, Invalid (the topic has no table)."""
     try:
+        catalog = open_it()
+        tables = TopicTables(catalog, namespace)
+        check_database(catalog)
         listed = tables.listed()
     except Corrupt as error:
         finding = Finding(
             damage=Damage.DAMAGED_METADATA,
             message=error.problem,
             next_step=error.next_step
-            or "restore the catalog's database, or register the tables again (docs/runbook.md, Backup and restore)",
+            or "restore the catalog's database (catalog.db), or register the tables again "
+            "(docs/runbook.md, Backup and restore)",
             topic=topic or "every topic",
-            file=error.file or str(catalog.properties.get("uri", "")),
+            file=error.file,
         )
-        report = report_of_findings(f"catalog {catalog.name}", finding.topic, "", [finding])
+        report = report_of_findings("catalog", finding.topic, "", [finding])
         return TableSurvey(reports=(report,), tables=(), misnamed={})
     found = [one.table for one in listed if one.table is not None]
     lost = unregistered_tables(

@@ -10,7 +10,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.digest import RangeDigest
 from engine.errors import Invalid
@@ -22,12 +22,14 @@ _COMPRESSED = "zlib:"
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class ForeignFile:
-    """A data file that this program did not write, as its manifest describes it."""
+    """A data file that this program did not write, as its manifest describes it; ``crc32c`` of its bytes as they were
+    when its rows were proven, None before, and of what an earlier version adopted."""
 
     path: str
     partition: int
     size_bytes: int
     record_count: int
+    crc32c: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ def adopted_to_json(ranges: Iterable[AdoptedRange], location: str) -> str:
                 "range": [adopted.range.start, adopted.range.end],
                 "digest": adopted.digest.to_text(),
                 "files": [[file.path.removeprefix(root), file.size_bytes, file.record_count] for file in adopted.files],
+                # Beside the files, where an earlier version passes over it.
+                "crc32c": [None if file.crc32c is None else f"{file.crc32c:08x}" for file in adopted.files],
             }
             for adopted in sorted(ranges, key=lambda adopted: adopted.range)
         ],
@@ -78,13 +82,16 @@ def adopted_from_json(text: str, partition: int, location: str) -> tuple[Adopted
                         partition=partition,
                         size_bytes=int(size_bytes),
                         record_count=int(record_count),
+                        crc32c=None if checksum is None else int(checksum, 16),
                     )
-                    for path, size_bytes, record_count in entry["files"]
+                    for (path, size_bytes, record_count), checksum in zip(
+                        entry["files"], entry.get("crc32c") or [None] * len(entry["files"]), strict=True
+                    )
                 ),
             )
             for entry in json.loads(text)
         )
-    except (ValueError, KeyError, TypeError, IndexError, zlib.error) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, zlib.error) as error:
         raise Invalid(f"adopted ranges are not the JSON that this program writes: {error!r}") from error
 
 

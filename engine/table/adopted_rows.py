@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.records import Records
@@ -28,6 +29,9 @@ WINDOW_BYTES = 16 << 20
 """Records put in order at once."""
 
 MOST_WINDOW_OFFSETS = 1 << 18
+
+PROVEN_FILES = 100_000
+"""Paths that a reader remembers to have compared; an older one is read whole again. About 20 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +65,42 @@ class AdoptedFile:
             at = window.end
 
 
-def read_window(table: TopicTable, file: TableFile, window: OffsetRange, codecs: RowCodecs) -> Records | None:
-    """The records of an adopted range that lie in ``window``, in offset order; None where there is none.
+class ProvenBytes:
+    """The files of others whose bytes one reader has compared with those that were proven. Safe between threads.
+
+    Others' pages may have no checksum, and a range's digest would take reading all of it.
+    """
+
+    def __init__(self) -> None:
+        self._paths: BoundedCache[str, bool] = BoundedCache(capacity=PROVEN_FILES, cost_of=lambda _: 1)
+
+    def check(self, table: TopicTable, part: ForeignFile) -> None:
+        """Reads the file whole, once. Raises Corrupt, Unavailable."""
+        if part.crc32c is None or self._paths.get(part.path):
+            return
+        if table.warehouse.crc32c(part.path) != part.crc32c:
+            raise Corrupt(
+                "a file that another program wrote has other bytes than when its rows were proven",
+                topic=table.topic,
+                partition=part.partition,
+                file=part.path,
+                next_step="run floeberg fsck on the topic; restore the file from a copy of the warehouse",
+            )
+        self._paths.put(part.path, True)
+
+
+def read_window(
+    table: TopicTable, file: TableFile, window: OffsetRange, codecs: RowCodecs, proven: ProvenBytes | None = None
+) -> Records | None:
+    """The records of an adopted range that lie in ``window``, in offset order; None where there is none. Without
+    ``proven`` the caller compares the whole range's digest itself.
 
     Memory: the window's rows and one batch. Raises Corrupt (a file is missing, damaged, or has an offset twice),
     Unavailable.
     """
+    if proven is not None:
+        for part in file.parts:
+            proven.check(table, part)
     found = [batch for part in file.parts for batch in _rows_of(table, part, window)]
     if not found:
         return None

@@ -119,6 +119,16 @@ def default_location(catalog: Catalog, identifier: Identifier, topic_id: str) ->
     return f"{root.rstrip('/')}/{'/'.join(identifier)}-{topic_id}"
 
 
+def check_database(catalog: Catalog) -> None:
+    """That an embedded catalog's file is whole, also where no table is looked for. Raises Corrupt, Unavailable."""
+    if not isinstance(catalog, SqliteCatalog):
+        return
+    with translated_errors("the catalog can't be checked"):
+        found = catalog.damage()
+    if found is not None:
+        raise Corrupt(f"the catalog's database is damaged: {found}", file=str(catalog.properties.get("uri")))
+
+
 def namespace_folder(catalog: Catalog, namespace: str) -> str | None:
     """Where ``default_location`` puts the tables of a namespace; None as there."""
     inside = default_location(catalog, table_identifier(namespace, ""), "")

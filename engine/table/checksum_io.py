@@ -24,6 +24,7 @@ class ChecksumIO(FileIO):
         super().__init__(inner.properties)
         self._inner = inner
         self._expected = dict(expected)
+        self._held: dict[str, bytes] = {}
         self.read: dict[str, ManifestDigest] = {}
         self.written: dict[str, ManifestDigest] = {}
 
@@ -46,6 +47,16 @@ class ChecksumIO(FileIO):
             raise changed(location)
         self.read[location] = digest
         return content
+
+    def hold(self, location: str) -> ManifestDigest:
+        """Read a file now, for whoever opens it next. Raises as ``content``."""
+        self._held[location] = self.content(location)
+        return self.read[location]
+
+    def take(self, location: str) -> bytes:
+        """What is held of a file, or its content."""
+        held = self._held.pop(location, None)
+        return self.content(location) if held is None else held
 
 
 def changed(
@@ -73,7 +84,7 @@ class _NotedInput(InputFile):
         return bool(self._inner.exists())
 
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 - the library's signature
-        return io.BytesIO(self._noting.content(self.location))
+        return io.BytesIO(self._noting.take(self.location))
 
 
 class _NotedOutput(OutputFile):

@@ -1,11 +1,11 @@
 """What is truly in a file that another program wrote: evidence, gathered where the file is.
 
-Runs in a worker as ``verify_file`` does, knows nothing of what the file should hold, and reads each byte once.
+Runs in a worker as ``verify_file`` does and knows nothing of what the file should hold.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +62,8 @@ def gather_evidence(task: ForeignTask) -> ForeignEvidence:
                 run_count += len(found[-1])
                 if run_count > MOST_RUNS:
                     raise _corrupt(task, f"its rows lie in no order, in more than {MOST_RUNS} runs")
-    return ForeignEvidence(file=part, runs=DigestRuns.joined(found))
+    proven = replace(part, crc32c=facts.warehouse.crc32c(part.path))
+    return ForeignEvidence(file=proven, runs=DigestRuns.joined(found))
 
 
 def _check_partition(batch: pa.RecordBatch, task: ForeignTask) -> None:

@@ -14,13 +14,14 @@ from engine.table.ledger import ranges_from_json
 from engine.table.seal import (
     Seal,
     broken_guards,
+    has_unguarded_columns,
     is_schema_edited,
     rules_checksum,
     seal_of,
     sealed_checksum,
     sealed_schema,
 )
-from engine.table.topic_table import RANGE_PREFIX
+from engine.table.topic_table import COLUMNS_PROPERTY, RANGE_PREFIX
 
 SOMEBODY_ELSE = "somebody else changed the table"
 """How every problem of this kind begins: operators, alarms and the runbook look for it."""
@@ -124,6 +125,8 @@ def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
 
 def _rules_edited(metadata: TableMetadata, seal: Seal | None, *, properties_changed: bool) -> tuple[str, ...]:
     edited = [f"the property {name}" for name in broken_guards(metadata.properties)]
+    if has_unguarded_columns(metadata.properties):
+        edited.append(f"the property {COLUMNS_PROPERTY}")
     if is_schema_edited(metadata):
         edited.append(f"the schema {metadata.current_schema_id} or the partition spec {metadata.default_spec_id}")
     # A seal of an earlier version does not say which properties were edited: those that count may be among them.

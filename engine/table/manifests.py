@@ -125,12 +125,17 @@ class ManifestReader:
         error_id = table.iceberg_schema.find_field(table.layout.error).field_id
         noted = _noted_io(table, manifest_list, sealed)
         listed = list(listed_manifests(table, noted, manifest_list))
+        digests = {path: one.digest for path, one in self._seen.items()}
+        for path in (manifest.manifest_path for manifest in listed):
+            if path not in digests:
+                with reading_metadata(table, path):
+                    digests[path] = noted.hold(path)
+        if sealed is not None:
+            _check_sealed(table, listed, digests, sealed, noted)
         seen: dict[str, _ReadManifest] = {}
         for manifest in listed:
             path = manifest.manifest_path
-            seen[path] = self._seen.get(path) or _read(table, manifest, noted, error_id)
-        if sealed is not None:
-            _check_sealed(table, listed, {path: one.digest for path, one in seen.items()}, sealed, noted)
+            seen[path] = self._seen.get(path) or _read(table, manifest, noted, digests[path], error_id)
         self._seen = seen
         return SnapshotFiles(
             own=tuple(sorted(file for one in seen.values() for file in one.files.own)),
@@ -176,11 +181,11 @@ def _noted_io(table: TopicTable, manifest_list: str, sealed: ManifestSeal | None
         return ChecksumIO(load_file_io(properties=dict(table.warehouse.properties), location=manifest_list), expected)
 
 
-def _read(table: TopicTable, manifest: ManifestFile, io: ChecksumIO, error_id: int) -> _ReadManifest:
-    path = manifest.manifest_path
-    with reading_metadata(table, path):
-        files = _files_of(manifest, io, error_id)
-    return _ReadManifest(files=files, digest=io.read[path])
+def _read(
+    table: TopicTable, manifest: ManifestFile, io: FileIO, digest: ManifestDigest, error_id: int
+) -> _ReadManifest:
+    with reading_metadata(table, manifest.manifest_path):
+        return _ReadManifest(files=_files_of(manifest, io, error_id), digest=digest)
 
 
 def _check_sealed(
@@ -191,7 +196,7 @@ def _check_sealed(
     io: ChecksumIO,
 ) -> None:
     """Raises Corrupt, naming the manifest where the snapshots that the table keeps tell which one it is."""
-    found = sum_of(digest.hashed(path) for path, digest in digests.items())
+    found = sum_of(digests[manifest.manifest_path].hashed(manifest.manifest_path) for manifest in listed)
     if found == sealed.total and len(listed) == sealed.count:
         return
     with reading_metadata(table, table.metadata_location):

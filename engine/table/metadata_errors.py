@@ -28,10 +28,12 @@ UNDECODABLE = (
     ImportError,
     MemoryError,
     RuntimeError,
+    SystemError,
     gzip.BadGzipFile,
     zlib.error,
 )
-"""JSON and pydantic's errors are ValueErrors; an Avro header that names another codec ends in an ImportError."""
+"""JSON and pydantic's errors are ValueErrors; an Avro header that names another codec ends in an
+ImportError, a negative length in the library's compiled decoder in a SystemError."""
 
 RESTORE_METADATA = (
     "restore the file from a copy of the warehouse (metadata files never change), or register an earlier metadata "

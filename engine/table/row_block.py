@@ -13,7 +13,7 @@ from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.records import NO_RECORDS, Records
-from engine.table.adopted_rows import read_window
+from engine.table.adopted_rows import ProvenBytes, read_window
 from engine.table.file_index import OpenFile, OpenGroup
 from engine.table.manifests import TableFile
 from engine.table.page_reader import PageRun, read_rows
@@ -49,6 +49,7 @@ class RowBlockReader:
 
     def __init__(self) -> None:
         self._idle: BoundedCache[str, _IdleCodecs] = BoundedCache(capacity=CODECS_KEPT, cost_of=lambda _: 1)
+        self._proven = ProvenBytes()
 
     def read(
         self, table: TopicTable, opened: OpenFile, group: OpenGroup, run: PageRun, *, is_sequential: bool
@@ -92,7 +93,7 @@ class RowBlockReader:
     def read_window(self, table: TopicTable, file: TableFile, window: OffsetRange) -> RowBlock:
         """The block of an adopted range that a window is: its rows are its offsets. Raises Corrupt, Unavailable."""
         with self._codecs(table) as codecs:
-            records = read_window(table, file, window, codecs) or NO_RECORDS
+            records = read_window(table, file, window, codecs, self._proven) or NO_RECORDS
         return RowBlock(
             path=file.path,
             group=0,

@@ -49,6 +49,8 @@ SCHEMA_SEAL_PROPERTY = "floeberg.seal_schema"
 GUARD_PREFIX = "floeberg.guard."
 
 _FIRST_SCHEMA_ID = _FIRST_SPEC_ID = 0
+_SCHEMA_SEAL_PARTS = 3
+"""Schema id, partition spec id, checksum of both."""
 
 # What only a commit with a snapshot changes.
 _SEALED_PREFIXES = (LEDGER_PREFIX, EMPTY_PREFIX, SKIPPED_PREFIX, ADOPTED_PREFIX)
@@ -140,10 +142,11 @@ def guards_of(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def lacking_guards(properties: Mapping[str, str]) -> dict[str, str]:
-    """The guards that a table of an earlier version lacks: of what is written once and never again, for the rest a
-    commit that lies over another's could guard what is not there any more."""
-    once = {name: text for name, text in properties.items() if name.startswith(_ONCE_WRITTEN_PREFIXES)}
-    return {name: text for name, text in guards_of(once).items() if name not in properties}
+    """The guards that a table of an earlier version lacks: of what is written once, or only with the schema, for the
+    rest a commit that lies over another's could guard what is not there any more."""
+    once = (*_ONCE_WRITTEN_PREFIXES, COLUMNS_PROPERTY)
+    guards = guards_of({name: text for name, text in properties.items() if name.startswith(once)})
+    return {name: text for name, text in guards.items() if name not in properties}
 
 
 def broken_guards(properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -155,6 +158,12 @@ def broken_guards(properties: Mapping[str, str]) -> tuple[str, ...]:
             if name.startswith(GUARD_PREFIX) and told != _guarded_text(properties, name.removeprefix(GUARD_PREFIX))
         )
     )
+
+
+def has_unguarded_columns(properties: Mapping[str, str]) -> bool:
+    """Whether somebody put Floeberg's columns there: whoever seals a schema with its checksum guards them."""
+    is_checked = properties.get(SCHEMA_SEAL_PROPERTY, "").count("/") == _SCHEMA_SEAL_PARTS - 1
+    return is_checked and COLUMNS_PROPERTY in properties and f"{GUARD_PREFIX}{COLUMNS_PROPERTY}" not in properties
 
 
 def _guarded_text(properties: Mapping[str, str], name: str) -> str | None:
@@ -209,7 +218,8 @@ def _schema_checksum(metadata: TableMetadata) -> int:
 def is_schema_edited(metadata: TableMetadata) -> bool:
     """Whether the sealed schema or spec is another one under its id."""
     told = metadata.properties.get(SCHEMA_SEAL_PROPERTY, "").split("/")
-    if len(told) < 3 or sealed_schema(metadata.properties) != (metadata.current_schema_id, metadata.default_spec_id):
+    is_current = sealed_schema(metadata.properties) == (metadata.current_schema_id, metadata.default_spec_id)
+    if len(told) < _SCHEMA_SEAL_PARTS or not is_current:
         return False
     return bool(told[2] != f"{_schema_checksum(metadata):08x}")
 

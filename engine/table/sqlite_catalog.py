@@ -13,7 +13,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
-from sqlalchemy import event
+from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError, SQLAlchemyError
 
 from engine.errors import Unavailable
@@ -110,6 +110,12 @@ class SqliteCatalog(SqlCatalog):
         self._parsed[location] = metadata
         while len(self._parsed) > _CACHED_METADATA:
             self._parsed.popitem(last=False)
+
+    def damage(self) -> str | None:
+        """What SQLite finds wrong with its whole file; None for a good one. Raises SQLAlchemyError."""
+        with self.engine.connect() as connection:
+            found = [str(row[0]) for row in connection.execute(text("PRAGMA integrity_check(1)"))]
+        return None if found == ["ok"] else "; ".join(found)
 
     def _refuse_to_make_a_second_database(self, *_: object) -> None:
         """SQLite makes a file where there is none; an empty catalog would pass for one without tables."""

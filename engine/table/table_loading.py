@@ -10,6 +10,8 @@ from functools import cached_property
 
 import crc32c
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 
 from engine.errors import Corrupt, Invalid
 from engine.formats.value_codec import CodecSpec
@@ -112,10 +114,18 @@ class TableLoader:
         name = ".".join(table.name())
         version = properties.get(FORMAT_VERSION_PROPERTY, "")
         if version != str(TABLE_FORMAT_VERSION):
-            raise Invalid(f"the table {name} has format version {version!r}, not {TABLE_FORMAT_VERSION}")
+            raise Invalid(
+                f"the table {name} has format version {version!r}, not {TABLE_FORMAT_VERSION}",
+                topic=properties.get(TOPIC_PROPERTY),
+                file=table.metadata_location,
+            )
         snapshot = table.metadata.current_snapshot()
         try:
+            _check_snapshot(table.metadata, snapshot)
             layout = TableLayout.from_json(properties[LAYOUT_PROPERTY])
+            columns = own_schema(table.metadata)
+            for name in (layout.partition, layout.offset, layout.error):
+                columns.find_field(name)
             return TopicTable(
                 identifier=tuple(table.name()),
                 location=table.location(),
@@ -127,7 +137,7 @@ class TableLoader:
                 layout=layout,
                 codec=self._codec(properties, VALUE_PROPERTIES),
                 key_codec=self._codec(properties, KEY_PROPERTIES) if layout.has_typed_key else None,
-                iceberg_schema=own_schema(table.metadata),
+                iceberg_schema=columns,
                 ledger=parse_ledger(properties),
                 skipped=_ranges(properties, SKIPPED_PREFIX),
                 empty=_ranges(properties, EMPTY_PREFIX),
@@ -176,6 +186,11 @@ class TableLoader:
                 raise changed(path, "a schema's file is not what Floeberg wrote")
             self._schema_files[path] = content.decode()
         return self._schema_files[path]
+
+
+def _check_snapshot(metadata: TableMetadata, snapshot: Snapshot | None) -> None:
+    if metadata.current_snapshot_id is not None and (snapshot is None or not snapshot.manifest_list):
+        raise Invalid(f"the metadata says nothing of its current snapshot {metadata.current_snapshot_id}")
 
 
 def _adopted(properties: Mapping[str, str], location: str) -> dict[int, tuple[AdoptedRange, ...]]:

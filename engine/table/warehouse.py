@@ -106,6 +106,14 @@ class Warehouse:
             content: bytes = file.read()
             return content
 
+    def crc32c(self, path: str) -> int:
+        """CRC-32C of a file's bytes. Raises Corrupt when it is missing."""
+        checksum = 0
+        with self.open_input(path) as file, self._errors(path):
+            while piece := file.read(READ_PIECE_BYTES):
+                checksum = int(crc32c.crc32c(piece, checksum))
+        return checksum
+
     def write_bytes(self, path: str, content: bytes) -> None:
         """Put a small file under its name, whole and durable."""
         with self.create(path) as new:

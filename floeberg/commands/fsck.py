@@ -37,7 +37,7 @@ def fsck(
     from floeberg.table_survey import survey_tables
 
     command = CommandContext.of(context)
-    survey = survey_tables(command.tables, command.catalog, command.settings.namespace, topic=topic)
+    survey = survey_tables(lambda: command.catalog, command.settings.namespace, topic=topic)
     reports = list(survey.reports)
     log_dirs = command.settings.broker.log_dirs if with_log else ()
     topics = [table.topic for table in survey.tables]

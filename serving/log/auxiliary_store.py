@@ -54,7 +54,7 @@ class AuxiliaryStore:
                 partition=partition,
                 offset=range.start,
                 file=path,
-                next_step=_NEXT_STEP,
+                next_step=error.next_step or _NEXT_STEP,
             ) from error
 
     def ranges(self, table: TopicTable, partition: int) -> Iterator[OffsetRange]:
