@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
 from engine.errors import Invalid, Unavailable
 from engine.topic_partition import TopicIdPartition
@@ -59,6 +59,28 @@ class PartitionView:
         return min(offsets) >= 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReplicas:
+    """Where a partition's copies are, by node; ``leader_id`` is -1 while it has none."""
+
+    leader_id: int
+    replicas: frozenset[int]
+    in_sync: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """One broker's effective settings by Kafka's names, defaults included; what is not set has no entry.
+
+    ``chosen``: no defaults, somebody set them. ``hidden``: those among them whose value Kafka tells nobody: passwords,
+    and everything that it has no definition of, so a plugin's own settings too.
+    """
+
+    values: Mapping[str, str]
+    chosen: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+
+
 class Broker(Protocol):
     """What the program asks a Kafka cluster. Every method raises Unavailable when no answer comes in time."""
 
@@ -81,6 +103,12 @@ class Broker(Protocol):
     def topic_configs(self, topics: Collection[str]) -> Mapping[str, Mapping[str, str]]:
         """Each topic's effective configuration by Kafka's names; topics that don't exist are left out."""
 
+    def broker_config(self, node_id: int) -> BrokerConfig:
+        """One broker's effective configuration."""
+
+    def replicas(self, topic: str) -> Mapping[int, PartitionReplicas]:
+        """The topic's partitions by number; empty for a topic that doesn't exist."""
+
     def close(self) -> None:
         """Give the connections up."""
 
@@ -88,7 +116,11 @@ class Broker(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TopicDescription:
     topic_id: str
-    leaders: Mapping[int, int]
+    partitions: Mapping[int, PartitionReplicas]
+
+    @property
+    def leaders(self) -> dict[int, int]:
+        return {number: partition.leader_id for number, partition in self.partitions.items()}
 
 
 class KafkaBroker:
@@ -165,6 +197,25 @@ class KafkaBroker:
             for name, entries in self._by_any_broker(ask).items()
         }
 
+    def broker_config(self, node_id: int) -> BrokerConfig:
+        resource = ConfigResource(ResourceType.BROKER, str(node_id))
+
+        def ask(timeout_s: float) -> Any:
+            futures = self._call(self._admin.describe_configs, [resource], request_timeout=timeout_s)
+            return self._result(futures[resource])
+
+        entries = self._by_any_broker(ask).values()
+        chosen = [entry for entry in entries if entry.source != ConfigSource.DEFAULT_CONFIG.value]
+        return BrokerConfig(
+            values={entry.name: entry.value for entry in entries if entry.value is not None},
+            chosen=frozenset(entry.name for entry in chosen),
+            hidden=frozenset(entry.name for entry in chosen if entry.value is None and entry.is_sensitive),
+        )
+
+    def replicas(self, topic: str) -> Mapping[int, PartitionReplicas]:
+        described = self._describe([topic]).get(topic)
+        return {} if described is None else described.partitions
+
     def close(self) -> None:
         # librdkafka joins its threads when the last reference goes.
         del self._admin
@@ -205,8 +256,12 @@ class KafkaBroker:
             name: _TopicDescription(
                 # librdkafka writes ids in the standard alphabet of base64, Kafka in the URL-safe one.
                 topic_id=str(topic.topic_id).translate(_URL_SAFE),
-                leaders={
-                    partition.id: NO_LEADER if partition.leader is None else partition.leader.id
+                partitions={
+                    partition.id: PartitionReplicas(
+                        leader_id=NO_LEADER if partition.leader is None else partition.leader.id,
+                        replicas=frozenset(node.id for node in partition.replicas),
+                        in_sync=frozenset(node.id for node in partition.isr),
+                    )
                     for partition in topic.partitions
                 },
             )

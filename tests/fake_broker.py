@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from engine.broker import NO_LEADER, PartitionView
+from engine.broker import NO_LEADER, BrokerConfig, PartitionReplicas, PartitionView
 from engine.errors import FloebergError
 from engine.topic_partition import TopicIdPartition
 
@@ -30,6 +30,15 @@ class FakeBroker:
         self._ids = itertools.count(1)
         self._views: dict[TopicIdPartition, PartitionView] = {}
         self._configs: dict[str, dict[str, str]] = {}
+        # Kafka's own defaults, and a password that is set.
+        self.set_broker_config(
+            {
+                "remote.log.storage.system.enable": "false",
+                "security.inter.broker.protocol": "PLAINTEXT",
+                "listeners": "PLAINTEXT://127.0.0.1:9092",
+            },
+            hidden=["ssl.key.password"],
+        )
 
     def create_topic(
         self, topic: str, *, partitions: int = 1, config: Mapping[str, str] | None = None, topic_id: str | None = None
@@ -75,6 +84,24 @@ class FakeBroker:
     def topic_configs(self, topics: Collection[str]) -> Mapping[str, Mapping[str, str]]:
         self._answer()
         return {name: dict(self._configs[name]) for name in topics if name in self._configs}
+
+    def set_broker_config(self, values: Mapping[str, str], hidden: Collection[str] = ()) -> None:
+        """All of it is taken to be set, none of it a default."""
+        chosen = frozenset({*values, *hidden})
+        self._broker_config = BrokerConfig(values=dict(values), chosen=chosen, hidden=frozenset(hidden))
+
+    def broker_config(self, node_id: int) -> BrokerConfig:
+        self._answer()
+        return self._broker_config
+
+    def replicas(self, topic: str) -> Mapping[int, PartitionReplicas]:
+        self._answer()
+        here = frozenset({self._node_id})
+        return {
+            who.partition: PartitionReplicas(leader_id=view.leader_id, replicas=here, in_sync=here)
+            for who, view in self._views.items()
+            if who.topic == topic
+        }
 
     def close(self) -> None:
         pass

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from engine.broker import Broker, KafkaBroker, PartitionView
+from engine.broker import Broker, KafkaBroker, PartitionReplicas, PartitionView
 from engine.errors import Invalid, Unavailable
 from engine.topic_partition import TopicIdPartition
 from floeberg.local_broker import LocalBroker
@@ -89,6 +89,25 @@ class BrokerConformance:
         config = cluster.port.topic_configs([topic_name])[topic_name]
         assert config["cleanup.policy"] == "compact"
         assert config["remote.storage.enable"] == "false"
+
+    def test_brokers_settings_have_values_and_what_is_hidden_is_named(self, cluster: Cluster) -> None:
+        (node_id,) = cluster.port.node_ids()
+        config = cluster.port.broker_config(node_id)
+        assert config.values["remote.log.storage.system.enable"] == "false"
+        assert config.values["security.inter.broker.protocol"] == "PLAINTEXT"
+        assert "PLAINTEXT://" in config.values["listeners"]
+        assert {"listeners", "ssl.key.password"} <= config.chosen
+        assert "ssl.key.password" in config.hidden
+        assert "ssl.key.password" not in config.values
+        assert "ssl.truststore.password" not in config.hidden
+
+    def test_replicas_are_those_of_every_partition(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name, partitions=2)
+        nodes = cluster.port.node_ids()
+        (node_id,) = nodes
+        one = PartitionReplicas(leader_id=node_id, replicas=nodes, in_sync=nodes)
+        assert cluster.port.replicas(topic_name) == {0: one, 1: one}
+        assert cluster.port.replicas(topic_name + "-missing") == {}
 
     def test_cluster_has_an_id(self, cluster: Cluster) -> None:
         assert len(cluster.port.cluster_id()) == 22
