@@ -10,6 +10,8 @@ from engine.errors import Invalid, Unavailable
 
 JAR_NAME = "floeberg-plugin.jar"
 PLUGIN_CLASS = "io.floeberg.kafka.FloebergRemoteStorageManager"
+CLASS_NAME = "remote.log.storage.manager.class.name"
+CLASS_PATH = "remote.log.storage.manager.class.path"
 _PREFIX = "rsm.config."
 
 
@@ -38,8 +40,8 @@ def broker_properties(*, jar: Path, door_url: str, token: str) -> dict[str, str]
     """Lines of ``server.properties`` that put the plugin into a broker (KIP-405; docs/log_door.md)."""
     return {
         "remote.log.storage.system.enable": "true",
-        "remote.log.storage.manager.class.name": PLUGIN_CLASS,
-        "remote.log.storage.manager.class.path": str(jar),
+        CLASS_NAME: PLUGIN_CLASS,
+        CLASS_PATH: str(jar),
         "remote.log.storage.manager.impl.prefix": _PREFIX,
         f"{_PREFIX}floeberg.url": door_url,
         f"{_PREFIX}floeberg.token": token,

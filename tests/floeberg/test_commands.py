@@ -161,9 +161,28 @@ def test_plugin_writes_the_jar_and_prints_the_brokers_lines(tiered: Path, tmp_pa
     done = floeberg("plugin", "-o", tmp_path, cwd=tiered)
     if "not built" in done.stderr:
         pytest.skip("the jar is not built: make jar")
-    lines = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    lines = dict(line.split("=", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
     assert Path(lines["remote.log.storage.manager.class.path"]).read_bytes()[:2] == b"PK"
     assert lines["rsm.config.floeberg.token"]
+    assert lines["remote.log.metadata.manager.listener.name"] == "PLAINTEXT"
+    assert lines["rlmm.config.remote.log.metadata.topic.replication.factor"] == "1"
+    assert "remote.storage.enable=true" in done.stderr
+    as_json = json.loads(floeberg("plugin", "-o", tmp_path, "--json", cwd=tiered).stdout)
+    assert as_json["server_properties"] == lines
+    assert (as_json["node_id"], as_json["problem"]) == (1, None)
+
+
+def test_plugin_without_the_broker_marks_what_only_the_broker_knows(tiered: Path, tmp_path: Path) -> None:
+    (tmp_path / "away.toml").write_text(f'[broker]\nbootstrap = "127.0.0.1:1"\nlog_dirs = ["{tmp_path}"]\n')
+    done = floeberg("-c", tmp_path / "away.toml", "plugin", "-o", tmp_path, cwd=tmp_path)
+    if "not built" in done.stderr:
+        pytest.skip("the jar is not built: make jar")
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stderr
+    printed = done.stdout.splitlines()
+    assert "The broker was not asked" in printed[0]
+    unknown = printed.index("remote.log.metadata.manager.listener.name=<listener>")
+    assert printed[unknown - 1].startswith("# to fill in: the listener")
 
 
 @pytest.mark.parametrize(
