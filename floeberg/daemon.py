@@ -24,6 +24,7 @@ from floeberg.tiering_assembly import TieringAssembly, assemble_tiering
 from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal
+from serving.log.copy_requests import CopyRequests
 from serving.log.damage_watch import DamageWatch
 from serving.log.door import create_log_door
 from serving.log.tiered_log import TieredLog
@@ -116,12 +117,15 @@ class Daemon:
         reader = LogReader(file_index=index)
         self._resources.callback(reader.close)
         assembly.board.watch(lambda: cache_bounds(reader))
+        copies = CopyRequests(self._clock)
+        assembly.board.watch_copies(copies)
         backend = TieredLog(
             tables=TopicTables(catalog, settings.namespace, topic_of=assembly.loop.topic_of),
             reader=reader,
             verifier=assembly.verifier,
             broker=_LoopView(assembly.loop),
             store=AuxiliaryStore(),
+            copies=copies,
         )
         watch = DamageWatch(backend, topic_of=backend.topic_of, forget=reader.forget)
         self._resources.enter_context(watch)

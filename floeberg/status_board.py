@@ -15,7 +15,9 @@ from engine.clock import Clock
 from engine.errors import CommitUnknown, Corrupt, FloebergError, Invalid
 from engine.formats.schema_desk import SourceHealth
 from floeberg.bound_sources import open_file_bound
+from serving.log.copy_requests import CopyRequests
 from serving.log.damage_watch import Damages
+from serving.status.copy_wait import awaits_copy, copy_wait_ms
 from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase, SchemaSourceStatus
 from serving.status.metrics import Metrics
 from tiering.cycle_report import CycleReport, PartitionReport
@@ -43,6 +45,8 @@ class StatusBoard:
         self._bounds_now: list[BoundSource] = [open_file_bound]
         self._sources: Callable[[], tuple[SourceHealth, ...]] = tuple
         self._damages: Callable[[], Damages] = Damages
+        self._copies = CopyRequests(clock)
+        self._copy_awaited_ms: dict[tuple[str, int], int] = {}
         self.metrics = Metrics(self.status)
 
     def watch_each_cycle(self, bounds: BoundSource) -> None:
@@ -52,6 +56,10 @@ class StatusBoard:
     def watch(self, bounds: BoundSource) -> None:
         """Look at these bounds whenever somebody asks for the status."""
         self._bounds_now.append(bounds)
+
+    def watch_copies(self, copies: CopyRequests) -> None:
+        """Take from here, after each cycle, what the broker asked for."""
+        self._copies = copies
 
     def watch_sources(self, health: Callable[[], tuple[SourceHealth, ...]]) -> None:
         """Look at these schema sources whenever somebody asks for the status."""
@@ -118,11 +126,33 @@ class StatusBoard:
                 commit_count=self._status.commit_count + report.commits,
                 partitions=self._status.partitions
                 if saw_nothing
-                else tuple(_partition_status(partition) for partition in report.partitions),
+                else tuple(map(self._partition_status, report.partitions)),
                 problems=tuple(str(problem) for problem in report.problems),
                 problem_kinds=tuple(_kind_of(problem) for problem in report.problems),
                 bounds=self._status.bounds if saw_nothing else bounds,
             )
+
+    def _partition_status(self, report: PartitionReport) -> PartitionStatus:
+        key = (report.partition.topic_id, report.partition.partition)
+        asked = self._copies.of(*key)
+        now_ms = self._clock.monotonic_ms()
+        waits = awaits_copy(
+            native=report.native,
+            leads_here=report.leads_here,
+            closed_end=report.closed_end,
+            committed_here=report.records > 0,
+            safe_end=None if asked is None else asked.safe_end,
+        )
+        since_ms = self._copy_awaited_ms.setdefault(key, now_ms) if waits else self._copy_awaited_ms.pop(key, None)
+        return replace(
+            _partition_status(report),
+            copied_end=None if asked is None or asked.safe_end < 0 else asked.safe_end,
+            copy_wait_ms=copy_wait_ms(
+                waits_since_ms=since_ms if waits else None,
+                last_asked_ms=None if asked is None else asked.last_ms,
+                now_ms=now_ms,
+            ),
+        )
 
     def _count(self, partition: PartitionReport) -> None:
         """Reports count since the start; counters want what is new."""

@@ -16,6 +16,7 @@ from tiering.planner import WaitingReason
 class PartitionReport:
     """One partition at the end of a cycle. Offsets are None where they are not known.
 
+    ``closed_end``: where the last closed segment ends that is in the log directory and wholly in the table.
     ``lag_ms``: how long the oldest stable record beyond the table has waited, 0 when none does. ``lag_bytes``: of the
     segments that reach beyond the table. ``records``, ``raw_rows``, ``undecodable_rows``, ``skipped`` (the last of
     them), ``skipped_offsets`` and ``refusals`` count since the process started. ``last_refusal``: what the table said
@@ -31,6 +32,7 @@ class PartitionReport:
     stable_end: int | None
     high_watermark: int | None
     log_start: int | None
+    closed_end: int | None
     lag_ms: int
     lag_bytes: int
     local_log_bytes: int

@@ -192,7 +192,7 @@ class StateObserver:
         since_ms = self._broker.untiered_since_ms(who, end or 0)
         segments = () if state.log is None else state.log.segments
         closed = () if end is None or state.log is None else state.log.closed()
-        tiered_bytes = sum(segment.size_bytes for segment in closed if segment.range.end <= (end or 0))
+        tiered = [segment for segment in closed if segment.range.end <= (end or 0)]
         local_bytes = sum(segment.size_bytes for segment in segments)
         return PartitionReport(
             partition=who,
@@ -204,8 +204,9 @@ class StateObserver:
             stable_end=None if view is None else view.last_stable_offset,
             high_watermark=None if view is None else view.high_watermark,
             log_start=None if view is None else view.log_start_offset,
+            closed_end=tiered[-1].range.end if tiered else None,
             lag_ms=0 if since_ms is None else self._clock.monotonic_ms() - since_ms,
-            lag_bytes=local_bytes - tiered_bytes,
+            lag_bytes=local_bytes - sum(segment.size_bytes for segment in tiered),
             local_log_bytes=local_bytes,
             spool_bytes=sum(spooled.size_bytes for spooled in state.spooled),
             at_risk_bytes=record.at_risk_bytes,

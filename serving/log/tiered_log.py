@@ -18,6 +18,7 @@ from engine.table.verifier import VerifiedRange, Verifier
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.backend import NoSuchSegment, RemoteSegment
+from serving.log.copy_requests import CopyRequests
 
 _Answer = TypeVar("_Answer")
 
@@ -47,13 +48,21 @@ class TieredLog:
     """
 
     def __init__(
-        self, *, tables: TablesById, reader: LogReader, verifier: Verifier, broker: BrokerView, store: AuxiliaryStore
+        self,
+        *,
+        tables: TablesById,
+        reader: LogReader,
+        verifier: Verifier,
+        broker: BrokerView,
+        store: AuxiliaryStore,
+        copies: CopyRequests | None = None,
     ) -> None:
         self._tables = tables
         self._reader = reader
         self._verifier = verifier
         self._broker = broker
         self._store = store
+        self._copies = copies
         self._lock = threading.Lock()
         self._views: dict[str, TopicTable] = {}
 
@@ -65,6 +74,14 @@ class TieredLog:
 
     def verified(self, segment: RemoteSegment) -> VerifiedRange | None:
         """Offsets below the broker's log start need no proof: a segment keeps its name when DeleteRecords cuts it."""
+        if self._copies is not None:
+            self._copies.note(segment)
+        verified = self._proof(segment)
+        if self._copies is not None and verified is not None:
+            self._copies.note(segment, is_safe=True)
+        return verified
+
+    def _proof(self, segment: RemoteSegment) -> VerifiedRange | None:
         log_start = self._broker.log_start(segment.topic_id, segment.partition)
         start = min(max(segment.range.start, log_start or 0), segment.range.end - 1)
         needed = OffsetRange(start=start, end=segment.range.end)

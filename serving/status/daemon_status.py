@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from engine.errors import Invalid
+from serving.status.copy_wait import copy_problems
 
 
 class Phase(StrEnum):
@@ -31,6 +32,8 @@ class PartitionStatus:
     ``awaiting_rows`` among them miss a schema, and get columns once it is there.
     ``refusals`` are ranges that the table did not take since the start, since another daemon was first;
     ``last_refusal`` says of the last one why.
+    ``copied_end``: how far the broker has asked for copies and they were safe, since the daemon started;
+    ``copy_wait_ms`` how long it has asked for none while closed segments that are in the table wait for it.
     ``waiting_kind`` and ``problem_kind`` name in one word what ``waiting`` and ``problem`` say.
     """
 
@@ -59,6 +62,8 @@ class PartitionStatus:
     awaiting_rows: int = 0
     refusals: int = 0
     last_refusal: str | None = None
+    copied_end: int | None = None
+    copy_wait_ms: int = 0
 
     @property
     def lag_records(self) -> int:
@@ -141,9 +146,10 @@ class DaemonStatus:
 
     @property
     def all_problems(self) -> tuple[str, ...]:
-        """The daemon's own, and those with which it still does its work: damage that readers met, schema registries."""
+        """The daemon's own, and those with which it still does its work: damage that readers met, schema registries, a
+        broker that asks for no copies."""
         sources = (source.problem for source in self.schema_sources if source.problem is not None)
-        return (*self.problems, *self.all_damages, *sources)
+        return (*self.problems, *self.all_damages, *sources, *copy_problems(self.partitions))
 
     @property
     def all_damages(self) -> tuple[str, ...]:

@@ -179,6 +179,11 @@ _PARTITION_GAUGES: tuple[tuple[str, str, Callable[[PartitionStatus], float | Non
         "Ranges that another daemon committed first, since the start",
         lambda one: one.refusals,
     ),
+    (
+        "floeberg_copy_wait_seconds",
+        "How long the broker has asked for no copy while closed segments that are in the table wait for it",
+        lambda one: one.copy_wait_ms / 1000,
+    ),
     ("floeberg_local_log_bytes", "Segments in the broker's log directory", lambda one: one.local_log_bytes),
     ("floeberg_partition_stopped", "1 when an operator must look", lambda one: float(is_stopped(one))),
 )

@@ -12,6 +12,7 @@ from urllib.parse import urlparse
 import numpy as np
 import pytest
 
+from engine.clock import SystemClock
 from engine.errors import Corrupt, Unavailable
 from engine.log_reader import LogReader
 from engine.offset_range import OffsetRange
@@ -23,6 +24,7 @@ from engine.table.verifier import Verifier
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.backend import NoSuchSegment
+from serving.log.copy_requests import CopyRequests
 from serving.log.tiered_log import TieredLog
 from tests.engine.table.table_examples import ensure_table, open_writer, write_file
 from tests.serving.log.backend_suite import END, BackendSuite, coverage, sample_records
@@ -63,6 +65,7 @@ class Stage:
     broker: SeenBroker
     reader: LogReader
     log: TieredLog
+    copies: CopyRequests
 
     def table(self) -> TopicTable:
         table = self.writer.open("orders", TOPIC_ID)
@@ -98,8 +101,11 @@ def empty_stage(folder: Path) -> Iterator[Stage]:
     tables, broker = OneTable(writer), SeenBroker()
     index = FileIndex()
     reader = LogReader(file_index=index)
-    log = TieredLog(tables=tables, reader=reader, verifier=Verifier(), broker=broker, store=AuxiliaryStore())
-    yield Stage(folder=folder, writer=writer, tables=tables, broker=broker, reader=reader, log=log)
+    copies = CopyRequests(SystemClock())
+    log = TieredLog(
+        tables=tables, reader=reader, verifier=Verifier(), broker=broker, store=AuxiliaryStore(), copies=copies
+    )
+    yield Stage(folder=folder, writer=writer, tables=tables, broker=broker, reader=reader, log=log, copies=copies)
     reader.close()
 
 
@@ -129,6 +135,21 @@ def test_commit_is_seen_by_the_next_question(stage: Stage) -> None:
     assert stage.log.verified(segment(1000, 2000)) is None
     stage.store(1000, 2000)
     assert stage.log.verified(segment(1000, 2000)) is not None
+
+
+def test_what_the_broker_asks_for_is_noted_and_how_far_it_was_safe(stage: Stage) -> None:
+    assert stage.copies.of(TOPIC_ID, 0) is None
+    stage.log.verified(segment(0, 1000))
+    first = stage.copies.of(TOPIC_ID, 0)
+    assert first is not None
+    assert first.safe_end == -1
+    stage.store(0, 1000)
+    stage.log.verified(segment(0, 1000))
+    stage.log.verified(segment(1000, 2000))
+    later = stage.copies.of(TOPIC_ID, 0)
+    assert later is not None
+    assert later.safe_end == 1000
+    assert later.last_ms >= first.last_ms
 
 
 def test_hurry_reaches_the_tiering_loop(stage: Stage) -> None:
