@@ -200,11 +200,15 @@ class LocalBroker(ServerProcess):
             *_quiet_log("info"),
         )
 
+    def _format_options(self) -> tuple[str, ...]:
+        """Further options of ``kafka-storage.sh format``."""
+        return ()
+
     def _format(self, classes: str, settings: Path) -> None:
         """Write the metadata every log directory starts with (``kafka-storage.sh format``)."""
         command = [java_command(), "-Xmx128m", *SHORT_LIFE_OPTIONS, *_quiet_log("error")]
         command += ["-cp", classes, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
-        command += ["-t", _CLUSTER_ID, "-c", str(settings)]
+        command += ["-t", _CLUSTER_ID, "-c", str(settings), *self._format_options()]
         done = subprocess.run(tied(command), capture_output=True, text=True, timeout=START_TIMEOUT_SECONDS, check=False)
         if done.returncode != 0:
             raise Invalid(

@@ -17,10 +17,10 @@ from engine.formats.schema_registry import SchemaRegistry
 from engine.formats.schema_source import Role
 from engine.kafka_log.log_directory import scan_log_directories
 from engine.table import catalog as catalogs
+from floeberg.broker_facts import meta_properties
 from floeberg.check_result import CheckResult, good, guarded, note
 from floeberg.jdk import java_command, java_version
 from floeberg.kernels import load_kernels
-from floeberg.plugin_jar import PLUGIN_CLASS
 from floeberg.registry_settings import RegistrySettings
 from floeberg.schema_sources import registry_access, subject_rule
 from floeberg.settings import Settings, TopicSettings
@@ -50,15 +50,7 @@ def check_broker(broker: Broker, settings: Settings) -> CheckResult:
 def check_log_dir(log_dir: Path, cluster_id: str | None) -> CheckResult:
     """The directory is a broker's, of the same cluster, can be read, and the spool beside it can be written."""
     name = f"log directory {log_dir}"
-    properties = log_dir / "meta.properties"
-    try:
-        lines = properties.read_text().splitlines()
-    except OSError as error:
-        raise Invalid(
-            f"meta.properties can't be read: {error.strerror}",
-            next_step="[broker] log_dirs must be the broker's own log.dirs; give the daemon's user read access",
-        ) from error
-    found = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#")).get("cluster.id")
+    found = meta_properties(log_dir).get("cluster.id")
     if cluster_id is not None and found != cluster_id:
         raise Invalid(
             f"it belongs to cluster {found}, the broker answers for {cluster_id}",
@@ -153,20 +145,3 @@ def _check_registry(name: str, rule: TopicSettings, settings: RegistrySettings, 
             f"use_latest looks at {' and '.join(names) or f'{rule.name}-<record>'}: does subject_strategy fit?",
         )
     return good(name, f"{answers}; the newest for {rule.name} can be used")
-
-
-def check_plugin(broker: Broker, settings: Settings) -> CheckResult:
-    """Whether this node's broker has the plugin, and which topics use it."""
-    topics = sorted({found.topic for found in broker.partitions(offsets_of=()) if not found.topic.startswith("__")})
-    native = [
-        topic for topic, config in broker.topic_configs(topics).items() if config.get("remote.storage.enable") == "true"
-    ]
-    if not native:
-        return note(
-            "plugin",
-            "no topic has remote.storage.enable=true: watch mode, the broker's own retention stays as it is",
-            f"for native mode run floeberg plugin (the broker's class is {PLUGIN_CLASS})",
-        )
-    door = f"the daemon's log door at {settings.log_door.listen.url} must run for their copies"
-    shown = ", ".join(sorted(native)[:5]) + ("…" if len(native) > 5 else "")
-    return good("plugin", f"native mode on {len(native)} topics ({shown}); {door}")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from engine.clock import SystemClock
+from engine.clock import Clock, SystemClock
 from engine.errors import FloebergError
 from floeberg.check_result import CheckResult, Verdict, good, guarded
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
-from floeberg.console import out, print_json
+from floeberg.console import err, out, print_json
+from floeberg.settings import Settings
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
 
 _MARKS = {
     Verdict.GOOD: "[green]ok[/green]   ",
@@ -25,11 +29,17 @@ _MARKS = {
 def check(
     context: typer.Context,
     spark: Annotated[bool, typer.Option(help="Also start Spark (some seconds).")] = True,
+    canary: Annotated[
+        bool, typer.Option("--canary", help="Have the broker copy a topic of our own, and read it back.")
+    ] = False,
+    patience: Annotated[
+        int, typer.Option(min=1, help="Seconds that the canary may take until the broker has dropped its own copy.")
+    ] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Try every setting and connection, warm the kernels up, and say what is wrong with the next step."""
     results = []
-    for result in _results(CommandContext.of(context), with_spark=spark):
+    for result in _results(CommandContext.of(context), with_spark=spark, patience_s=patience if canary else None):
         results.append(result)
         if not as_json:
             _show(result)
@@ -42,7 +52,8 @@ def check(
         exit_with(FOUND_SOMETHING)
 
 
-def _results(command: CommandContext, *, with_spark: bool) -> Iterator[CheckResult]:
+def _results(command: CommandContext, *, with_spark: bool, patience_s: int | None) -> Iterator[CheckResult]:
+    """``patience_s``: the canary's; None: it stays at home."""
     from engine.broker import KafkaBroker
     from floeberg import setup_checks as checks
 
@@ -57,7 +68,7 @@ def _results(command: CommandContext, *, with_spark: bool) -> Iterator[CheckResu
         broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
         cluster_id = broker.cluster_id()
         yield checks.check_broker(broker, settings)
-        yield checks.check_plugin(broker, settings)
+        yield from _native(settings, broker, clock, patience_s)
     except FloebergError as error:
         yield CheckResult(name="broker", verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
     finally:
@@ -70,6 +81,25 @@ def _results(command: CommandContext, *, with_spark: bool) -> Iterator[CheckResu
     yield from checks.check_schemas(settings, clock)
     if with_spark:
         yield guarded("spark", lambda: _check_spark(command, clock))
+
+
+def _native(settings: Settings, broker: Broker, clock: Clock, patience_s: int | None) -> Iterator[CheckResult]:
+    from floeberg.broker_facts import ask_facts
+    from floeberg.door_token import log_door_token
+    from floeberg.native_checks import check_native
+
+    facts = ask_facts(broker, settings.broker.log_dirs)
+    yield from check_native(broker, facts, settings, log_door_token(settings))
+    if patience_s is not None:
+        from floeberg.canary import fly
+        from floeberg.log_output import configure_logging
+
+        configure_logging(level="critical", log_format="text")
+        yield from fly(settings, broker, facts, clock, patience_ms=patience_s * 1000, tell=_tell)
+
+
+def _tell(progress: str) -> None:
+    err.print(f"      [dim]canary: {escape(progress)}[/dim]", soft_wrap=True)
 
 
 def _check_spark(command: CommandContext, clock: SystemClock) -> CheckResult:
