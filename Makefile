@@ -21,7 +21,7 @@ FROM ?= 0
 SECONDS ?= 60
 SEED ?= 1
 
-.PHONY: demo test clients simulate fuzz lint bench jar wheel check-jdk check-clients clean format
+.PHONY: demo test clients test-shipped-cluster simulate fuzz lint bench jar wheel check-jdk check-clients clean format
 
 demo: $(INSTALLED) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -36,7 +36,11 @@ test: $(INSTALLED) $(JAR)
 clients: check-clients $(INSTALLED) $(JAR)
 	npm install --no-save --no-audit --no-fund --loglevel=error --prefix build/clients/node kafkajs@2.2.4
 	GOMODCACHE=$(CURDIR)/build/clients/go-modules GOFLAGS=-modcacherw go build -C tests/clients/go -o $(CURDIR)/build/clients/ ./kafka_go ./franz_go ./sarama
-	$(BIN)/pytest tests/native/node_and_go_clients.py
+	$(TIED) $(BIN)/pytest tests/native/node_and_go_clients.py
+
+# Three brokers as Kafka ships them and what `floeberg plugin` prints: a minute that most changes need not wait for.
+test-shipped-cluster: $(INSTALLED) $(JAR)
+	$(TIED) $(BIN)/pytest tests/native/shipped_cluster.py
 
 simulate: $(INSTALLED)
 	$(TIED) $(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
