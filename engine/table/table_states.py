@@ -1,14 +1,14 @@
 """The states of a table in its folder: a metadata file each, numbered; the catalog names the current one.
 
-A commit writes the next number's file before the catalog names it, so a number one above the current one may be of a
-commit that never was. Two above, in a file whose history has the current one, prove that the catalog went back.
+A commit writes the next number's file before the catalog names it, so there may be files of commits that never were.
+A file that another one has in its history was the catalog's once; where the current state's history lacks it, the
+catalog went back.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.errors import Corrupt
@@ -16,9 +16,8 @@ from engine.table.topic_table import TopicTable
 from engine.table.warehouse import Warehouse
 
 _NAME = re.compile(r"(\d+)-[0-9a-f-]+\.(gz\.)?metadata\.json")
-_UNNAMED_COMMITS = 1
-_NEWEST_LOOKED_AT = 3
-"""Metadata files read to find a descendant: more than one where daemons raced, or where a file is damaged."""
+_NEWEST_LOOKED_AT = 10
+"""Metadata files read besides the current one: most of those that are in no history are of commits that never were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -37,24 +36,32 @@ def states_in(warehouse: Warehouse, location: str) -> list[TableState]:
 
 
 def newer_state(table: TopicTable) -> TableState | None:
-    """A later state of the table that the catalog once had; None where the loaded one is the last. Raises
+    """The latest state that the catalog once had beside the loaded one's history; None where there is none. Raises
     Unavailable."""
-    match = _NAME.fullmatch(table.metadata_location.rpartition("/")[2])
-    if match is None:
+    current = _number(table.metadata_location)
+    history = _history(table.warehouse, table.metadata_location)
+    if current is None or history is None:
         return None
-    number = int(match[1])
-    states = [state for state in states_in(table.warehouse, table.location) if state.number > number + _UNNAMED_COMMITS]
-    return next((state for state in _newest(states) if _descends(table, number, state)), None)
+    oldest = min((number for path in history if (number := _number(path)) is not None), default=current)
+    ours = {table.metadata_location, *history}
+    others = [state for state in states_in(table.warehouse, table.location) if state.path not in ours]
+    for state in reversed(others[-_NEWEST_LOOKED_AT:]):
+        before = _history(table.warehouse, state.path)
+        parent = before[-1] if before else None
+        if parent is not None and parent not in ours and (_number(parent) or 0) >= oldest:
+            return state
+    return None
 
 
-def _newest(states: list[TableState]) -> Iterator[TableState]:
-    return reversed(states[-_NEWEST_LOOKED_AT:])
+def _number(path: str) -> int | None:
+    match = _NAME.fullmatch(path.rpartition("/")[2])
+    return None if match is None else int(match[1])
 
 
-def _descends(table: TopicTable, number: int, state: TableState) -> bool:
+def _history(warehouse: Warehouse, path: str) -> list[str] | None:
+    """The metadata files that came before one, oldest first; None of a file that can't be read."""
     try:
-        metadata = json.loads(table.warehouse.read_bytes(state.path))
-        history = [entry["metadata-file"] for entry in metadata.get("metadata-log", ())]
+        metadata = json.loads(warehouse.read_bytes(path))
+        return [str(entry["metadata-file"]) for entry in metadata.get("metadata-log", ())]
     except (Corrupt, ValueError, KeyError, TypeError, AttributeError):
-        return False
-    return table.metadata_location in history or state.number - number > len(history)
+        return None
