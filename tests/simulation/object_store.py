@@ -129,11 +129,17 @@ class _Handler(fs.FileSystemHandler):
         return [self._client.info(path) for path in paths]
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
-        assert selector.recursive, "the Warehouse lists whole trees"
-        found = self._client.find(selector.base_dir.rstrip("/") + "/")
+        folder = selector.base_dir.rstrip("/") + "/"
+        found = self._client.find(folder)
         if not found and not selector.allow_not_found:
             raise FileNotFoundError(selector.base_dir)
-        return [self._client.info(key) for key in found]
+        if selector.recursive:
+            return [self._client.info(key) for key in found]
+        inside = dict.fromkeys(key.removeprefix(folder).partition("/")[:2] for key in found)
+        return [
+            fs.FileInfo(folder + name, fs.FileType.Directory) if slash else self._client.info(folder + name)
+            for name, slash in inside
+        ]
 
     def delete_file(self, path: str) -> None:
         self._client.delete(path)

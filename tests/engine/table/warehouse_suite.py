@@ -73,6 +73,18 @@ class WarehouseSuite:
         assert [file.path for file in warehouse.list(f"{root}/p=1")] == [f"{root}/p=1/x"]
         assert list(warehouse.list(f"{root}/nothing")) == []
 
+    def test_entries_are_the_names_right_in_a_folder(self, warehouse: Warehouse, root: str) -> None:
+        warehouse.write_bytes(f"{root}/p=1/x", b"12")
+        warehouse.write_bytes(f"{root}/p=2/y", b"123")
+        warehouse.write_bytes(f"{root}/a", b"1")
+        assert warehouse.entries(root) == ("a", "p=1", "p=2")
+        assert warehouse.entries(f"{root}/p=1") == ("x",)
+        assert warehouse.entries(f"{root}/nothing") == ()
+
+    def test_checksum_is_that_of_a_files_bytes(self, warehouse: Warehouse, root: str) -> None:
+        warehouse.write_bytes(f"{root}/x", b"123456789")
+        assert warehouse.crc32c(f"{root}/x") == 0xE3069283
+
     def test_missing_file_is_corrupt_and_deleting_it_is_not_an_error(self, warehouse: Warehouse, root: str) -> None:
         warehouse.write_bytes(f"{root}/there", b"x")
         path = f"{root}/gone"
