@@ -52,14 +52,17 @@ def _lengths() -> None:
 def _bytes() -> None:
     """Plants that change bytes at a place which a function finds."""
     places: dict[str, Callable[[bytes, Path], int]] = {
+        "magic at the start": lambda _content, _path: 1,
         "magic at the end": lambda content, _path: len(content) - 2,
         "length of the footer": lambda content, _path: len(content) - 8,
         "digest in the footer": lambda content, _path: content.rindex(b"floeberg.digest") + 30,
         "range in the footer": lambda content, _path: content.rindex(b"floeberg.range") + 18,
         "header of the first page": lambda _content, _path: 5,
         "header of the last column's page": lambda _content, path: _last_page(path) + 1,
+        "column index": lambda content, path: _index_place(content, path, column=True),
+        "offset index": lambda content, path: _index_place(content, path, column=False),
     }
-    for part, share in ((part, share) for part in ("pages", "footer") for share in (0.1, 0.3, 0.5, 0.9)):
+    for part, share in ((part, share) for part in ("pages", "footer") for share in (0.1, 0.3, 0.5, 0.7, 0.9)):
         places[f"{part} at {share}"] = lambda content, path, part=part, share=share: _place_in(
             content, path, part=part, share=share
         )
@@ -90,6 +93,12 @@ def _last_page(path: Path) -> int:
     group = pq.read_metadata(path).row_group(0)
     last = group.column(group.num_columns - 1)
     return int(last.dictionary_page_offset or last.data_page_offset)
+
+
+def _index_place(content: bytes, path: Path, *, column: bool) -> int:
+    """In the page indexes, which lie between the pages and the footer: column indexes first."""
+    start, end = _pages_end(path), _footer_start(content)
+    return start + (end - start) // 4 if column else end - 6
 
 
 def _place_in(content: bytes, path: Path, *, part: str, share: float) -> int:
