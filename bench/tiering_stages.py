@@ -31,6 +31,7 @@ from engine.table.parquet_settings import ParquetSettings, choose_settings
 from engine.table.parquet_writer import ParquetFileWriter
 from engine.table.rows import rows_from_records
 from engine.table.topic_table import TableFacts
+from engine.table.verification import verify_file
 from engine.table.verifier import Verifier
 from engine.table.warehouse import Warehouse
 from engine.topic_partition import TopicIdPartition
@@ -122,7 +123,7 @@ def run_stages(segments: Sequence[SegmentInput], folder: Path, settings: Parquet
         description, settings, size = _rewrite(table, segment, f"{number:032x}", watch, pieces)
         value_bytes += size
         with watch.stage("verification"):
-            Verifier().verify(description, table)
+            Verifier().accept(description, verify_file(description.path, table))
         alone += _write_alone(pieces, folder / "alone.parquet", settings.writer_options(table.schema))
         default += _write_alone(pieces, folder / "default.parquet", {"compression": "zstd"})
     assert settings is not None, "a segment was given"

@@ -1,34 +1,36 @@
-"""Checks one data file against its name, its footer and the manifest, from its own rows.
+"""Checks one data file against its name, its footer and the manifest, from its own bytes and rows.
 
-Every row is read, turned back into the record it was made from and digested: nothing that was written down beside the
-rows is taken for granted.
+Every byte is compared with its checksum, every row is read, turned back into the record it was made from and digested,
+and what footer, page headers, page index and manifest say is compared with the rows: nothing that was written down
+beside them is taken for granted. Files of earlier versions have no checksums of their bytes; that is no finding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
-from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
-from engine.fsck_bounds import Leaf, LeafClaim, LeafFacts, false_claims, leaf_facts, merge_facts
+from engine.errors import FloebergError, Invalid, Unavailable
 from engine.fsck_report import Damage, Finding
 from engine.offset_range import OffsetRange
 from engine.records import Records
 from engine.table.data_file import FileFooter, FileName, parse_file_name
+from engine.table.file_claims import FileClaims
+from engine.table.leaf_facts import Leaf, LeafFacts
+from engine.table.manifest_claims import LeafClaim, false_claims
 from engine.table.manifests import TableFile
+from engine.table.parquet_footer import ParquetFooter, RowGroup
+from engine.table.ranged_file import RangedFile
 from engine.table.row_codecs import RowCodecs
 from engine.table.rows import records_from_rows
 from engine.table.topic_table import TableFacts
+from engine.table.verification import check_magic, open_rows, opened
 
-_BLOCK_ROWS = 64 * 1024
 _RESTORE = "restore the file from a copy of the warehouse, or tier its offsets again while the broker has them"
 _REWRITE = "rewrite the manifest entry from the file: SQL engines may return too few rows until then"
 _MOST_FALSE_CLAIMS = 5
@@ -37,13 +39,14 @@ _MOST_FALSE_CLAIMS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedFile:
-    """A data file as the table's manifests name it; ``claims`` by field id."""
+    """A data file as the table's manifests name it; ``claims`` by field id; ``footer_checksum`` may be None."""
 
     path: str
     partition: int
     record_count: int
     size_bytes: int
     claims: Mapping[int, LeafClaim]
+    footer_checksum: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +94,18 @@ def check_file(table: TableFacts, listed: ListedFile) -> CheckedFile:
 def file_records(table: TableFacts, path: str, wanted: OffsetRange) -> Iterator[Records]:
     """The records of a file that lie in ``wanted``, in blocks. Raises Corrupt (unreadable), Unavailable."""
     codecs = RowCodecs.of(table)
-    with _parquet(table, path) as file:
-        for group in range(file.metadata.num_row_groups):
-            if not _may_hold(file.metadata.row_group(group), table.layout.offset, wanted):
+    source = opened(table.warehouse, path)
+    parsed = source.footer()
+    with open_rows(table.warehouse, path, parsed) as file:
+        for index in range(len(parsed.group_at)):
+            group = parsed.row_group(index)
+            if not _may_hold(group, table.layout.offset, wanted):
                 continue
-            for batch in file.iter_batches(_BLOCK_ROWS, row_groups=[group], use_threads=False):
-                records = records_from_rows(table.layout, batch, codecs)
-                first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
-                if first < last:
-                    yield records.slice(int(first), int(last))
+            source.read([group.data])
+            records = records_from_rows(table.layout, file.read_row_group(index, use_threads=False), codecs)
+            first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
+            if first < last:
+                yield records.slice(int(first), int(last))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,13 +140,24 @@ class _FileCheck:
         if size_bytes != self.listed.size_bytes:
             message = f"the file has {size_bytes} bytes, the manifest says {self.listed.size_bytes}"
             self.found(Damage.WRONG_SIZE, message, _RESTORE)
-        with _parquet(self.table, self.listed.path) as file:
-            footer = FileFooter.from_key_values(file.metadata.metadata, file=self.listed.path)
-            if self._is_swapped(name, footer):
-                return None
-            self.footer_digest = footer.digest
-            self._check_rows(file, footer)
+        source = opened(self.table.warehouse, self.listed.path)
+        parsed = source.footer()
+        footer = FileFooter.from_key_values(parsed.key_values, file=self.listed.path)
+        if self._is_swapped(name, footer) or self._is_another(parsed):
+            return None
+        self.footer_digest = footer.digest
+        check_magic(source)
+        self._check_rows(source, parsed, footer)
         return footer.digest
+
+    def _is_another(self, parsed: ParquetFooter) -> bool:
+        wanted, found = self.listed.footer_checksum, parsed.checksums
+        if wanted is None or (found is not None and found.footer == wanted):
+            return False
+        said = "none" if found is None else f"{found.footer:08x}"
+        message = f"its footer has another checksum, {said}, than the manifest says, {wanted:08x}: it is another file"
+        self.found(Damage.SWAPPED_FILE, message, _RESTORE)
+        return True
 
     def _is_swapped(self, name: FileName, footer: FileFooter) -> bool:
         named = (self.table.topic_id, name.partition, name.range)
@@ -154,21 +171,24 @@ class _FileCheck:
         self.found(Damage.SWAPPED_FILE, message, "put the contents back under the names their footers say")
         return True
 
-    def _check_rows(self, file: Any, footer: FileFooter) -> None:
+    def _check_rows(self, source: RangedFile, parsed: ParquetFooter, footer: FileFooter) -> None:
         codecs = RowCodecs.of(self.table)
         rows = _Rows(layout_offset=self.table.layout.offset, layout_partition=self.table.layout.partition)
-        for group in range(file.metadata.num_row_groups):
-            group_facts: dict[Leaf, LeafFacts] = {}
-            for batch in file.iter_batches(_BLOCK_ROWS, row_groups=[group], use_threads=False):
-                rows.take(batch, footer, self._digest(batch, codecs))
-                group_facts = merge_facts(group_facts, leaf_facts(batch)) if group_facts else leaf_facts(batch)
-            rows.facts = merge_facts(rows.facts, group_facts) if rows.facts else group_facts
-        self._judge(rows, footer)
+        untrue: list[str] = []
+        source.prove()  # a flipped bit is named before anything decodes it
+        with open_rows(self.table.warehouse, self.listed.path, parsed) as file:
+            schema = file.metadata.schema.to_arrow_schema()
+            claims = FileClaims(
+                source=source, footer=parsed, shown=file.metadata, schema=schema, closely=frozenset(schema.names)
+            )
+            for index in range(len(parsed.group_at)):
+                table = file.read_row_group(index, use_threads=False)
+                rows.take(table, footer, digest_of(records_from_rows(self.table.layout, table, codecs)))
+                untrue += claims.false_in_group(index, table)
+            untrue += claims.false_in_file()
+        self._judge(rows, footer, untrue, claims.facts)
 
-    def _digest(self, batch: pa.RecordBatch, codecs: RowCodecs) -> RangeDigest:
-        return digest_of(records_from_rows(self.table.layout, batch, codecs))
-
-    def _judge(self, rows: _Rows, footer: FileFooter) -> None:
+    def _judge(self, rows: _Rows, footer: FileFooter, untrue: list[str], facts: Mapping[Leaf, LeafFacts]) -> None:
         for message in rows.misplaced:
             self.found(Damage.MISPLACED_ROWS, message, _RESTORE)
         for who, counted in (("manifest", self.listed.record_count), ("footer", footer.record_count)):
@@ -179,11 +199,14 @@ class _FileCheck:
             message = f"its rows have the digest {rows.digest.to_text()}, it was written with {footer.digest.to_text()}"
             self.found(Damage.DAMAGED_FILE, message, _RESTORE)
             return
-        untrue = list(false_claims(rows.facts, self.listed.claims))
+        self._false_claims("what the file says of itself is not so: ", untrue, _RESTORE)
+        self._false_claims("", list(false_claims(facts, self.listed.claims)), _REWRITE)
+
+    def _false_claims(self, said: str, untrue: list[str], next_step: str) -> None:
         if untrue:
             more = len(untrue) - _MOST_FALSE_CLAIMS
-            said = "; ".join(untrue[:_MOST_FALSE_CLAIMS]) + (f"; and {more} more" if more > 0 else "")
-            self.found(Damage.FALSE_BOUNDS, said, _REWRITE)
+            listed = "; ".join(untrue[:_MOST_FALSE_CLAIMS]) + (f"; and {more} more" if more > 0 else "")
+            self.found(Damage.FALSE_BOUNDS, said + listed, next_step)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,11 +216,10 @@ class _Rows:
     layout_offset: str
     layout_partition: str
     digest: RangeDigest = EMPTY_DIGEST
-    facts: dict[Leaf, LeafFacts] = field(default_factory=dict)
     misplaced: list[str] = field(default_factory=list)
     last_offset: int = -1
 
-    def take(self, batch: pa.RecordBatch, footer: FileFooter, digest: RangeDigest) -> None:
+    def take(self, batch: pa.Table, footer: FileFooter, digest: RangeDigest) -> None:
         self.digest = self.digest.then(digest)
         offsets = batch.column(self.layout_offset).to_numpy()
         if len(offsets) == 0 or self.misplaced:
@@ -212,39 +234,10 @@ class _Rows:
         self.last_offset = last
 
 
-@contextmanager
-def _parquet(table: TableFacts, path: str) -> Iterator[Any]:
-    """The file opened for reading; what Arrow can't read inside the body is Corrupt."""
-    with table.warehouse.open_input(path) as source:
-        try:
-            with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
-                yield file
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            problem = f"the file can't be read as Parquet: {_first_line(error)}"
-            raise Corrupt(problem, file=path, next_step=_RESTORE) from error
-        except OSError as error:
-            # Arrow reports damaged pages and a warehouse that went away alike; a local file does not go away.
-            if _is_local(path):
-                problem = f"the file can't be read as Parquet: {_first_line(error)}"
-                raise Corrupt(problem, file=path, next_step=_RESTORE) from error
-            raise Unavailable(f"the file can't be read: {_first_line(error)}", file=path) from error
-
-
-def _may_hold(group: Any, offset_column: str, wanted: OffsetRange) -> bool:
+def _may_hold(group: RowGroup, offset_column: str, wanted: OffsetRange) -> bool:
     """Whether a row group's statistics leave room for a wanted offset."""
-    for index in range(group.num_columns):
-        column = group.column(index)
-        if column.path_in_schema == offset_column:
-            found = column.statistics
-            if found is None or not found.has_min_max:
-                return True
-            return bool(found.min < wanted.end and found.max >= wanted.start)
-    return True
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _is_local(path: str) -> bool:
-    return "://" not in path or path.startswith("file:")
+    chunk = group.chunk_of(offset_column)
+    if chunk is None or chunk.int_bounds is None:
+        return True
+    first, last = chunk.int_bounds
+    return first < wanted.end and last >= wanted.start

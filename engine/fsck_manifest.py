@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pyiceberg.io import load_file_io
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 
-from engine.fsck_bounds import claims_of
 from engine.fsck_file import ListedFile
+from engine.table.data_file import footer_checksum_of
+from engine.table.manifest_claims import claims_of
 from engine.table.manifests import listed_manifests, manifest_entries, reading_metadata
 from engine.table.topic_table import TopicTable
 
@@ -94,6 +95,7 @@ def _listed(data_file: DataFile) -> ListedFile:
         partition=-1 if partition is None else int(partition),
         record_count=int(data_file.record_count),
         size_bytes=int(data_file.file_size_in_bytes),
+        footer_checksum=footer_checksum_of(data_file),
         claims=claims_of(
             value_counts=data_file.value_counts,
             null_counts=data_file.null_value_counts,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
@@ -15,9 +14,17 @@ from pyiceberg.typedef import Record
 from engine.digest import RangeDigest
 from engine.errors import Corrupt, Invalid
 from engine.offset_range import OffsetRange
+from engine.table.parquet_footer import ParquetFooter
 
 FORMAT_VERSION = 1
 FOOTER_PREFIX = "floeberg."
+
+CHECKSUM_COLUMN_ID = 2147483446
+"""In a manifest entry's ``column_sizes``, under an id that no column has, stands the checksum of the file's footer.
+
+The specification has no field for it. Sizes of columns that the schema doesn't have are nothing new to a reader: those
+of dropped columns stay. It is one below the greatest id that a column may have (2147483447), which none gets to.
+"""
 
 _FILE_NAME = re.compile(
     r"(?:^|/)p=(?P<partition>\d+)/(?P<start>\d{20})-(?P<end>\d{20})-e(?P<epoch>-?\d+)-(?P<attempt>[0-9a-zA-Z]+)\.parquet$"
@@ -159,8 +166,9 @@ class FileDescription:
     """Everything a commit needs to know of a file that was written, and a verifier to check it; picklable.
 
     ``range`` the offsets covered, ``digest`` of the *log's* records in it, ``checksum`` CRC-32C of the file's bytes as
-    they were handed to the warehouse; ``raw_rows`` rows that keep their value's bytes beside typed columns,
-    ``error_rows`` rows without typed columns; ``columns`` by field id; ``split_offsets`` where row groups begin.
+    they were handed to the warehouse, ``footer_checksum`` its footer's (file_checksums.py); ``raw_rows`` rows that keep
+    their value's bytes beside typed columns, ``error_rows`` rows without typed columns; ``columns`` by field id;
+    ``split_offsets`` where row groups begin.
     """
 
     path: str
@@ -172,50 +180,13 @@ class FileDescription:
     record_count: int
     size_bytes: int
     checksum: int
+    footer_checksum: int
     digest: RangeDigest
     schema_ids: tuple[int, ...]
     raw_rows: int
     error_rows: int
     columns: Mapping[int, ColumnStats]
     split_offsets: tuple[int, ...]
-
-    def to_json(self) -> str:
-        return json.dumps(
-            {
-                "path": self.path,
-                "topic": self.topic,
-                "topic_id": self.topic_id,
-                "partition": self.partition,
-                "range": [self.range.start, self.range.end],
-                "leader_epoch": self.leader_epoch,
-                "record_count": self.record_count,
-                "size_bytes": self.size_bytes,
-                "checksum": self.checksum,
-                "digest": self.digest.to_text(),
-                "schema_ids": list(self.schema_ids),
-                "raw_rows": self.raw_rows,
-                "error_rows": self.error_rows,
-                "columns": {str(field_id): _stats_to_list(stats) for field_id, stats in self.columns.items()},
-                "split_offsets": list(self.split_offsets),
-            }
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Raises Invalid when the text is not what ``to_json`` writes."""
-        try:
-            value = json.loads(text)
-            start, end = value.pop("range")
-            return cls(
-                range=OffsetRange(start=start, end=end),
-                digest=RangeDigest.from_text(value.pop("digest")),
-                schema_ids=tuple(value.pop("schema_ids")),
-                columns={int(key): _stats_from_list(stats) for key, stats in value.pop("columns").items()},
-                split_offsets=tuple(value.pop("split_offsets")),
-                **value,
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Invalid(f"a file description is not the JSON that this program writes: {error!r}") from error
 
     def to_iceberg(self, spec_id: int) -> DataFile:
         """The manifest's entry: the one partition value is ``kafka_partition`` itself (identity)."""
@@ -227,7 +198,10 @@ class FileDescription:
             partition=Record(self.partition),
             record_count=self.record_count,
             file_size_in_bytes=self.size_bytes,
-            column_sizes={key: stats.size_bytes for key, stats in columns.items()},
+            column_sizes={
+                **{key: stats.size_bytes for key, stats in columns.items()},
+                CHECKSUM_COLUMN_ID: self.footer_checksum,
+            },
             value_counts={key: stats.value_count for key, stats in columns.items()},
             null_value_counts={key: stats.null_count for key, stats in columns.items() if stats.null_count is not None},
             nan_value_counts={key: stats.nan_count for key, stats in columns.items() if stats.nan_count is not None},
@@ -242,22 +216,21 @@ class FileDescription:
         return data_file
 
 
+def footer_checksum_of(entry: DataFile) -> int | None:
+    """What a manifest entry says of its file's footer; None where nothing, as earlier versions wrote it."""
+    return (entry.column_sizes or {}).get(CHECKSUM_COLUMN_ID)
+
+
+def check_footer(footer: ParquetFooter, checksum: int | None) -> None:
+    """Raises Corrupt when a file, whole as it may be, is not the one that the table was given: ``checksum`` is what its
+    manifest entry says of its footer, which vouches for all other bytes."""
+    if checksum is not None and (footer.checksums is None or footer.checksums.footer != checksum):
+        raise Corrupt(
+            "the file is not the one that the table was given: its footer has another checksum than the manifest says",
+            file=footer.file,
+            next_step="run floeberg fsck; restore the file from a copy of the warehouse",
+        )
+
+
 def _counts(text: str | None) -> dict[int, int] | None:
     return None if text is None else {int(schema_id): int(count) for schema_id, count in json.loads(text).items()}
-
-
-def _stats_to_list(stats: ColumnStats) -> list[Any]:
-    bounds = [None if bound is None else base64.b64encode(bound).decode() for bound in (stats.lower, stats.upper)]
-    return [stats.size_bytes, stats.value_count, stats.null_count, stats.nan_count, *bounds]
-
-
-def _stats_from_list(values: list[Any]) -> ColumnStats:
-    size_bytes, value_count, null_count, nan_count, lower, upper = values
-    return ColumnStats(
-        size_bytes=size_bytes,
-        value_count=value_count,
-        null_count=null_count,
-        nan_count=nan_count,
-        lower=None if lower is None else base64.b64decode(lower),
-        upper=None if upper is None else base64.b64decode(upper),
-    )

@@ -11,7 +11,7 @@ from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt, Unavailable
 from engine.handle_share import handle_share
 from engine.offset_range import OffsetRange
-from engine.table.data_file import FileFooter
+from engine.table.data_file import FileFooter, check_footer
 from engine.table.footer_cache import FooterCache
 from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.live_files import LiveFiles, PartitionFiles
@@ -206,6 +206,8 @@ class FileIndex:
             count=self.count,
         )
         footer = self._footer(source)
+        check_footer(footer, file.footer_checksum)
+        source.expect(footer)
         facts = FileFooter.from_key_values(footer.key_values, file=file.path)
         _check_facts(table, file, facts)
         summaries = footer.summaries(table.layout.offset)

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from engine.digest import RangeDigest
 from engine.errors import Corrupt, FloebergError
 from engine.table.columns import TableLayout
-from engine.table.data_file import FileDescription, FileFooter, FileName
+from engine.table.data_file import FileDescription, FileFooter, FileName, check_footer
 from engine.table.manifests import TableFile
 from engine.table.page_reader import read_rows, whole_group
+from engine.table.parquet_footer import ParquetFooter
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.table.record_file import RecordFile
@@ -101,8 +102,7 @@ def repair_file(task: RepairTask) -> RepairOutcome:
 
 def stored_rows(table: TableFacts, file: TableFile) -> Iterator[pa.Table]:
     """A file's rows, a row group at a time. Raises Corrupt, Unavailable."""
-    source = _opened(table, file)
-    parsed = source.footer()
+    source, parsed = _opened(table, file)
     for index in range(len(parsed.group_at)):
         group = parsed.row_group(index)
         yield read_rows(source, parsed, group, None, whole_group(group, None), is_sequential=True)
@@ -112,8 +112,7 @@ def reasons_in(table: TableFacts, file: TableFile) -> Counter[str]:
     """How many of a file's rows keep their bytes why. Raises as ``stored_rows``."""
     others = frozenset(field.name for field in table.schema if field.name != table.layout.error)
     reasons: Counter[str] = Counter()
-    source = _opened(table, file)
-    parsed = source.footer()
+    source, parsed = _opened(table, file)
     for index in range(len(parsed.group_at)):
         group = parsed.row_group(index)
         # A column that is null in all rows is not among those that can be read.
@@ -125,21 +124,25 @@ def reasons_in(table: TableFacts, file: TableFile) -> Counter[str]:
 
 def stored_footer(table: TableFacts, file: TableFile) -> FileFooter:
     """What a file of the table says of itself. Raises as ``stored_rows``."""
-    footer = FileFooter.from_key_values(_opened(table, file).footer().key_values, file=file.path)
+    _, parsed = _opened(table, file)
+    footer = FileFooter.from_key_values(parsed.key_values, file=file.path)
     said = (footer.topic_id, footer.partition, footer.range, footer.record_count)
     if said != (table.topic_id, file.partition, file.range, file.record_count):
         raise Corrupt(f"its footer says offsets {footer.range} of {footer.partition}, {footer.record_count} records")
     return footer
 
 
-def _opened(table: TableFacts, file: TableFile) -> RangedFile:
-    return RangedFile(
+def _opened(table: TableFacts, file: TableFile) -> tuple[RangedFile, ParquetFooter]:
+    source = RangedFile(
         warehouse=table.warehouse,
         file=file.path,
         size_bytes=file.size_bytes,
         cache=row_group_cache(_NOTHING_KEPT),
         count=ReadCount(),
     )
+    footer = source.footer()
+    check_footer(footer, file.footer_checksum)
+    return source, footer
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange, ForeignFile
 from engine.table.checksum_io import ChecksumIO, changed
-from engine.table.data_file import parse_file_name
+from engine.table.data_file import footer_checksum_of, parse_file_name
 from engine.table.manifest_seal import ManifestDigest, ManifestSeal, is_as_told, sum_of
 from engine.table.metadata_errors import RESTORE_METADATA, metadata_decoded
 from engine.table.sealed_snapshot import summary_of
@@ -37,7 +37,8 @@ class TableFile:
 
     ``parts``: none for a file of our own. Else the files of an adopted range, together: their rows that lie in
     ``range``; ``path`` then names the range, ``size_bytes`` and ``record_count`` are those of the range.
-    ``reason_rows``: rows whose error column says something, None where that is not known.
+    ``reason_rows``: rows whose error column says something, ``footer_checksum``: of the file's footer, each None where
+    that is not known.
     """
 
     partition: int
@@ -49,6 +50,7 @@ class TableFile:
     sequence_number: int = 0
     parts: tuple[ForeignFile, ...] = ()
     reason_rows: int | None = field(default=None, compare=False)
+    footer_checksum: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +267,7 @@ def _table_file(file: DataFile, sequence_number: int, error_id: int) -> TableFil
         leader_epoch=name.leader_epoch,
         sequence_number=sequence_number,
         reason_rows=_values_in(file, error_id),
+        footer_checksum=footer_checksum_of(file),
     )
 
 

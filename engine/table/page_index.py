@@ -121,7 +121,7 @@ def _offset_index(
     data: memoryview, chunk: ColumnChunk, row_count: int, file: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(byte position of each page, first row of each page), each with its end as one more entry."""
-    locations = _page_locations(ThriftTape.read(np.frombuffer(data, np.uint8), file=file, what="offset index"), file)
+    locations = page_locations(data, file)
     starts = np.append(locations[:, 0], chunk.data.end)
     sizes = locations[:, 1]
     rows = np.append(locations[:, 2], row_count)
@@ -132,8 +132,9 @@ def _offset_index(
     return starts, rows
 
 
-def _page_locations(tape: ThriftTape, file: str) -> NDArray[np.int64]:
-    """PageLocation of each page as int64[pages, 3]: position, size with header, first row."""
+def page_locations(data: memoryview, file: str) -> NDArray[np.int64]:
+    """PageLocation of each page as int64[pages, 3]: position, size with header, first row. Raises Corrupt."""
+    tape = ThriftTape.read(np.frombuffer(data, np.uint8), file=file, what="offset index")
     fields = tape.fields_of(0)
     pages = fields.get(1)
     if pages is None or tape.kind[pages] != LIST:

@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
+from engine.table.footer_encoding import encode_footer
 from engine.table.page_index import PageLayout
-from engine.table.parquet_footer import MAGIC, ByteRange, ColumnChunk, ParquetFooter, RowGroup, encode_footer
+from engine.table.parquet_footer import MAGIC, ByteRange, ColumnChunk, ParquetFooter, RowGroup
 from engine.table.ranged_file import RangedFile
 from engine.table.thrift_compact import I64, LIST, STRUCT, ThriftStruct, ThriftTape, listed, struct, zigzag
 

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.table.columns import leaves
+from engine.table.file_checksums import ChecksummedFile
+from engine.table.footer_encoding import encode_footer
 from engine.table.parquet_chunk import ChunkStatistics, ChunkWriter, PageCompressor, WrittenChunk
-from engine.table.parquet_footer import MAGIC, TRAILER_BYTES, ParquetFooter, encode_footer
+from engine.table.parquet_footer import MAGIC, TRAILER_BYTES, ParquetFooter
 from engine.table.parquet_leaf import LeafWriter
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.parquet_shredding import shred
@@ -42,7 +44,7 @@ class ParquetFile:
     """One file in the making, written through ``write``. Memory: the values of one row group."""
 
     def __init__(self, write: Callable[[bytes], object], schema: pa.Schema, settings: ParquetSettings) -> None:
-        self._write = write
+        self._sink = ChecksummedFile(write)
         self._schema = schema
         self._footer = _empty_footer(schema)
         self._leaves = [
@@ -86,10 +88,12 @@ class ParquetFile:
         self._groups.append(
             _WrittenGroup(start=start, row_count=self._rows, size_bytes=self._position - start, chunks=tuple(chunks))
         )
+        self._sink.end_row_group()
         self._rows = 0
 
-    def finish(self, key_values: Mapping[str, str]) -> None:
-        """Write the page index and the footer behind the row groups."""
+    def finish(self, key_values: Mapping[str, str]) -> int:
+        """Write the page index and the footer behind the row groups; returns the footer's checksum."""
+        checksums = self._sink.key_value()
         column_indexes = [self._put_index(chunk.column_index) for chunk in self._chunks()]
         offset_indexes = [self._put_index(chunk.offset_index) for chunk in self._chunks()]
         places = iter(zip(offset_indexes, column_indexes, strict=True))
@@ -102,11 +106,12 @@ class ParquetFile:
                 schema=list(self._footer.schema),
                 row_count=sum(group.row_count for group in self._groups),
                 row_groups=groups,
-                key_values=key_values,
+                key_values={**key_values, **checksums},
                 created_by=CREATED_BY,
                 column_orders=len(self._leaves),
             )
         )
+        return self._sink.finish()
 
     @property
     def statistics(self) -> list[list[ChunkStatistics]]:
@@ -122,7 +127,7 @@ class ParquetFile:
         return (chunk for group in self._groups for chunk in group.chunks)
 
     def _put(self, data: bytes) -> None:
-        self._write(data)
+        self._sink.write(data)
         self._position += len(data)
 
     def _put_index(self, data: bytes | None) -> tuple[int, int] | None:

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
+from engine.table.file_checksums import FileChecksums, value_place
 from engine.table.thrift_compact import (
     BINARY,
     I32,
-    I64,
     LIST,
-    STRUCT,
     ThriftStruct,
     ThriftTape,
     binary,
@@ -168,10 +167,12 @@ class ParquetFooter:
     group_at: tuple[int, ...]
     """Where each row group's description begins in ``encoded``."""
     key_values: Mapping[bytes, bytes]
+    checksums: FileChecksums | None
+    """Of the file's parts; None in files of other programs, and of a Floeberg that did not write them yet."""
 
     @classmethod
     def parse(cls, encoded: bytes | memoryview, *, file: str) -> Self:
-        """Raises Corrupt, naming the file, when the bytes are no footer."""
+        """Raises Corrupt, naming the file, when the bytes are no footer, or not those that were written."""
         data = np.frombuffer(encoded, np.uint8)
         tape = ThriftTape.read(data, file=file, what="Parquet footer")
         try:
@@ -187,6 +188,7 @@ class ParquetFooter:
         elements = tape.items_of(fields[2])
         unpacked = [tape.unpack(element) for element in elements]
         columns, top_levels = _leaf_columns(unpacked, file)
+        value = value_place(tape)
         return cls(
             file=file,
             encoded=data,
@@ -197,6 +199,7 @@ class ParquetFooter:
             row_count=int(tape.value[fields[3]]),
             group_at=tuple(int(tape.start[entry]) for entry in tape.items_of(fields[4])),
             key_values=MappingProxyType(_key_values(tape, fields.get(5))),
+            checksums=None if value is None else FileChecksums.of_footer(data.data, value, file=file),
         )
 
     @property
@@ -239,11 +242,19 @@ class ParquetFooter:
         """The schema's root, encoded, as it is for ``child_count`` top-level columns."""
         return struct(((4, BINARY, binary(self.root[4])), (5, I32, zigzag(child_count))))
 
+    def group_fields(self, index: int) -> ThriftStruct:
+        """The description of row group ``index`` as it stands in the file. Raises Corrupt when it is no struct."""
+        tape = ThriftTape.read(self.encoded, at=self.group_at[index], file=self.file, what=f"row group {index}")
+        fields: ThriftStruct = tape.unpack(0)
+        return fields
+
     def row_group(self, index: int) -> RowGroup:
         """The description of row group ``index``. Raises Corrupt when it isn't one."""
-        tape = ThriftTape.read(self.encoded, at=self.group_at[index], file=self.file, what=f"row group {index}")
+        return self.described_group(index, self.group_fields(index))
+
+    def described_group(self, index: int, fields: ThriftStruct) -> RowGroup:
+        """What ``group_fields`` gave, understood. Raises Corrupt when it describes no row group."""
         try:
-            fields: ThriftStruct = tape.unpack(0)
             if len(fields[1]) != len(self.columns):
                 raise Corrupt(
                     f"row group {index} has {len(fields[1])} columns, not {len(self.columns)}", file=self.file
@@ -367,34 +378,3 @@ def _int_bounds(physical_type: int, statistics: ThriftStruct) -> tuple[int, int]
     if width is None or low is None or high is None or len(low) != width or len(high) != width:
         return None
     return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
-
-
-def encode_footer(
-    *,
-    schema: list[bytes],
-    row_count: int,
-    row_groups: list[bytes],
-    key_values: Mapping[str, str] | None = None,
-    created_by: bytes | None = None,
-    column_orders: int = 0,
-) -> bytes:
-    """A footer with its length and magic; ``column_orders``: how many columns have statistics in their type's order."""
-    fields = [
-        (1, I32, zigzag(2)),
-        (2, LIST, listed(STRUCT, schema)),
-        (3, I64, zigzag(row_count)),
-        (4, LIST, listed(STRUCT, row_groups)),
-    ]
-    if key_values:
-        pairs = [
-            struct(((1, BINARY, binary(key.encode())), (2, BINARY, binary(value.encode()))))
-            for key, value in key_values.items()
-        ]
-        fields.append((5, LIST, listed(STRUCT, pairs)))
-    if created_by is not None:
-        fields.append((6, BINARY, binary(created_by)))
-    if column_orders:
-        type_defined = struct(((1, STRUCT, struct(())),))
-        fields.append((7, LIST, listed(STRUCT, [type_defined] * column_orders)))
-    encoded = struct(fields)
-    return encoded + len(encoded).to_bytes(4, "little") + MAGIC

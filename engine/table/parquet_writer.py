@@ -67,7 +67,7 @@ class ParquetFileWriter:
                 partition=footer.partition,
                 file=self._file.path,
             )
-        self._parquet.finish(footer.to_key_values())
+        footer_checksum = self._parquet.finish(footer.to_key_values())
         reach(FaultPoint.DATA_FILE_WRITTEN)
         self._file.commit()
         reach(FaultPoint.DATA_FILE_DURABLE)
@@ -81,6 +81,7 @@ class ParquetFileWriter:
             record_count=self._row_count,
             size_bytes=self._file.size_bytes,
             checksum=self._file.checksum,
+            footer_checksum=footer_checksum,
             digest=footer.digest,
             schema_ids=footer.schema_ids,
             raw_rows=raw_rows,

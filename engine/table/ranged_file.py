@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt, Unavailable
+from engine.table.file_checksums import FilePart
 from engine.table.parquet_footer import MAGIC, TRAILER_BYTES, ByteRange, ParquetFooter
 from engine.table.warehouse import Warehouse
 
@@ -72,21 +73,31 @@ class RangedFile:
         self._cache = cache
         self._count = count
         self._count_lock = threading.Lock()
+        self._unproven: tuple[FilePart, ...] = ()
+        self._proven: list[ByteRange] = []
         opened = self._input()
         self.is_remote = not isinstance(opened, pa.MemoryMappedFile) if is_remote is None else is_remote
         actual = self._size(opened)
         if actual != size_bytes:
             raise Corrupt(f"the file has {actual} bytes, the table says {size_bytes}", file=file)
 
+    def expect(self, footer: ParquetFooter) -> None:
+        """From now on what is read is checked against the checksums that the footer, which is checked, has of it."""
+        if footer.checksums is not None:
+            end = self.size_bytes - TRAILER_BYTES - len(footer.encoded)
+            self._unproven = footer.checksums.parts_of(footer_start=end)
+
     def read(self, parts: Sequence[ByteRange]) -> list[memoryview]:
-        """The bytes of each range, in the order asked for. Raises Corrupt outside the file, Unavailable."""
+        """The bytes of each range, in the order asked for. Raises Corrupt outside the file, or where the bytes are not
+        those that were written; Unavailable."""
         for part in parts:
             if part.start < 0 or part.size < 0 or part.end > self.size_bytes:
                 raise Corrupt(
                     f"the file says it has bytes {part.start} to {part.end} of {self.size_bytes}", file=self.file
                 )
+        self._prove(parts)
         merged = _merge(parts, REMOTE_HOLE_BYTES if self.is_remote else 0)
-        content = {part: self._get(part) for part in {merged[at] for at in range(len(parts))}}
+        content = {part: self._held(part) for part in {merged[at] for at in range(len(parts))}}
         found = []
         for at, part in enumerate(parts):
             around = merged[at]
@@ -119,8 +130,42 @@ class RangedFile:
         return bytes(self._get(ByteRange(start=size - TRAILER_BYTES - length, size=length)))
 
     def footer(self) -> ParquetFooter:
-        """The footer, parsed. Raises Corrupt, Unavailable."""
-        return ParquetFooter.parse(self.read_footer(), file=self.file)
+        """The footer, parsed; what is read after it is checked against it. Raises Corrupt, Unavailable."""
+        footer = ParquetFooter.parse(self.read_footer(), file=self.file)
+        self.expect(footer)
+        return footer
+
+    def prove(self) -> None:
+        """Compare every byte of the file with the checksums its footer has, one part after the other.
+
+        Raises Corrupt, Unavailable. Memory: the largest row group.
+        """
+        for part in self._unproven:
+            self._prove([ByteRange(start=part.start, size=part.end - part.start)])
+
+    def _prove(self, wanted: Sequence[ByteRange]) -> None:
+        """Read the row groups that ``wanted`` lies in, or the page index, whole, the first time only: each has one
+        checksum. From then on the checksums of the pages watch over them. Raises Corrupt, Unavailable."""
+        for part in self._unproven:
+            if any(part.start < each.end and each.start < part.end for each in wanted):
+                whole = ByteRange(start=part.start, size=part.end - part.start)
+                content = self._get(whole)
+                part.check(content, self.file)
+                if self.is_remote:
+                    self._cache.put((self.file, part.start), content)
+                # Two threads may do this at once: each takes out what it has proven, and no part comes back.
+                with self._count_lock:
+                    self._unproven = tuple(other for other in self._unproven if other is not part)
+                    self._proven.append(whole)
+
+    def _held(self, part: ByteRange) -> memoryview:
+        """A range out of what is kept, or from the file."""
+        for whole in self._proven if self.is_remote else ():
+            if whole.start <= part.start and part.end <= whole.end:
+                held = self._cache.get((self.file, whole.start))
+                if held is not None and len(held) == whole.size:
+                    return held[part.start - whole.start : part.end - whole.start]
+        return self._get(part)
 
     def _get(self, part: ByteRange) -> memoryview:
         try:

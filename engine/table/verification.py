@@ -5,6 +5,8 @@ Runs in a worker, far from the driver, and knows nothing of what the file should
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import crc32c
@@ -13,13 +15,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
-from engine.errors import Corrupt, FloebergError
+from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.formats.type_promotion import is_promotion
 from engine.offset_range import OffsetRange
 from engine.records import Records
 from engine.table.columns import FIELD_ID_KEY, field_id
 from engine.table.data_file import FileFooter
-from engine.table.page_reader import read_rows, whole_group
+from engine.table.file_claims import FileClaims
+from engine.table.leaf_facts import Leaf, LeafFacts
+from engine.table.parquet_footer import MAGIC, ByteRange, ParquetFooter
 from engine.table.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.table.row_codecs import RowCodecs
 from engine.table.rows import records_from_rows
@@ -30,45 +34,56 @@ _NOTHING_KEPT = 1
 """Bytes of the cache of row groups: each is read once."""
 
 
+_SMALL_DICTIONARY_BYTES = 64 * 1024
+"""Strings with a dictionary up to this size in the file are decoded as indexes into it, which is cheaper."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was found in a file: its bytes' size and CRC-32C, what its footer claims, and what its rows are.
+    """What was found in a file: its bytes' size and CRC-32C, its footer's, what that claims, and what its rows are.
 
     ``offsets`` from the first row's offset to behind the last one's, None without rows; ``digest`` of the records the
-    rows give back. Plain and picklable: it proves nothing until the verifier has compared it.
+    rows give back; ``columns`` by field id, what is true of Kafka's own columns. Plain and picklable: it proves nothing
+    until the verifier has compared it.
     """
 
     path: str
     size_bytes: int
     checksum: int
+    footer_checksum: int | None
     footer: FileFooter
     partition: int
     offsets: OffsetRange | None
     digest: RangeDigest
+    columns: Mapping[Leaf, LeafFacts]
 
 
 def verify_file(path: str, facts: TableFacts) -> Verification:
     """Read a file whole, twice: its bytes for the checksum, its rows for the digest.
 
-    The rows are read as a consumer's are (page_reader), and decoded by pyarrow: nothing of what wrote the file has a
-    part in it. Memory: one row group. Raises Corrupt when the file is missing, is no Parquet file, has a page whose
-    checksum is wrong, or rows that this program did not write; Unavailable when the warehouse does not answer.
+    The rows are read by pyarrow through the file's own footer, as any engine reads them, page checksums on; what footer
+    and page index say of them is compared (file_claims.py). Nothing of what wrote the file has a part in it. Memory:
+    one row group. Raises Corrupt when the file is missing, is no Parquet file, has a page whose checksum is wrong, says
+    of itself what is false, or has rows that this program did not write; Unavailable when the warehouse is away.
     """
     size_bytes, checksum = _checksum(facts.warehouse, path)
     try:
-        footer = _footer(path, facts)
-        source = RangedFile(
-            warehouse=facts.warehouse,
-            file=path,
-            size_bytes=size_bytes,
-            cache=row_group_cache(_NOTHING_KEPT),
-            count=ReadCount(),
-        )
+        source = opened(facts.warehouse, path, size_bytes)
+        check_magic(source)
         parsed = source.footer()
+        source.prove()  # before anybody decodes them
         rows = _RowEvidence(facts, RowCodecs.of(facts), path)
-        for index in range(len(parsed.group_at)):
-            group = parsed.row_group(index)
-            rows.add(read_rows(source, parsed, group, None, whole_group(group, None), is_sequential=True))
+        with open_rows(facts.warehouse, path, parsed) as file:
+            schema = file.metadata.schema.to_arrow_schema()
+            _check_columns(schema, facts, path)
+            footer = FileFooter.from_key_values(file.metadata.metadata, file=path)
+            own = frozenset(name for name in schema.names if facts.layout.is_metadata(name))
+            claims = FileClaims(source=source, footer=parsed, shown=file.metadata, schema=schema, closely=own)
+            for index in range(len(parsed.group_at)):
+                table = file.read_row_group(index, use_threads=False)
+                rows.add(table)
+                _refuse(claims.false_in_group(index, table), path)
+            _refuse(claims.false_in_file(), path)
     except Corrupt as error:
         raise Corrupt(
             error.problem, topic=facts.topic, partition=error.partition, offset=error.offset, file=path
@@ -77,22 +92,85 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
         path=path,
         size_bytes=size_bytes,
         checksum=checksum,
+        footer_checksum=None if parsed.checksums is None else parsed.checksums.footer,
         footer=footer,
         partition=rows.partition,
         offsets=rows.offsets,
         digest=rows.digest,
+        columns={leaf: found for leaf, found in claims.facts.items() if leaf.path.partition(".")[0] in own},
     )
 
 
-def _footer(path: str, facts: TableFacts) -> FileFooter:
-    """What the footer claims, as pyarrow reads it: other programs do too."""
-    with facts.warehouse.open_input(path) as source:
+def opened(warehouse: Warehouse, path: str, size_bytes: int | None = None) -> RangedFile:
+    """A file whose bytes are read once, as long as it is now. Raises Corrupt, Unavailable."""
+    return RangedFile(
+        warehouse=warehouse,
+        file=path,
+        size_bytes=warehouse.size_bytes(path) if size_bytes is None else size_bytes,
+        cache=row_group_cache(_NOTHING_KEPT),
+        count=ReadCount(),
+    )
+
+
+def check_magic(source: RangedFile) -> None:
+    """Raises Corrupt when the file does not begin as Parquet does; nothing else in it says how it begins."""
+    if bytes(source.read([ByteRange(start=0, size=min(len(MAGIC), source.size_bytes))])[0]) != MAGIC:
+        raise Corrupt("the file doesn't begin as Parquet does", file=source.file)
+
+
+@contextmanager
+def open_rows(warehouse: Warehouse, path: str, parsed: ParquetFooter) -> Iterator[pq.ParquetFile]:
+    """A file opened by pyarrow, page checksums on; what it can't read inside the body is Corrupt, or Unavailable where
+    the warehouse is remote and may have gone away.
+
+    ``parsed`` tells which columns have small dictionaries. Raises Corrupt when pyarrow finds other row groups in it.
+    """
+    with warehouse.open_input(path) as source:
         try:
-            file = pq.ParquetFile(source, pre_buffer=False)
-            _check_columns(file.schema_arrow, facts, path)
-            return FileFooter.from_key_values(file.metadata.metadata, file=path)
-        except (pa.ArrowException, OSError) as error:
-            raise Corrupt(f"a data file can't be read: {error}") from error
+            with pq.ParquetFile(
+                source,
+                pre_buffer=not is_local(path),
+                page_checksum_verification=True,
+                read_dictionary=_small_dictionaries(parsed),
+            ) as file:
+                if file.metadata.num_row_groups != len(parsed.group_at):
+                    raise Corrupt("two readers of the footer find different row groups", file=path)
+                yield file
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise Corrupt(f"the file can't be read as Parquet: {_first_line(error)}", file=path) from error
+        except OSError as error:
+            # Arrow reports damaged pages and a warehouse that went away alike; a local file does not go away.
+            if is_local(path):
+                raise Corrupt(f"the file can't be read as Parquet: {_first_line(error)}", file=path) from error
+            raise Unavailable(f"the file can't be read: {_first_line(error)}", file=path) from error
+
+
+def is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file:")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _small_dictionaries(parsed: ParquetFooter) -> list[str]:
+    """Byte arrays whose dictionary is small in the first row group; a wrong guess costs time, and nothing else.
+
+    Not by pyarrow: its accessors end the process on some damaged footers.
+    """
+    chunks = parsed.row_group(0).chunks if parsed.group_at else ()
+    return [
+        ".".join(chunk.column.path)
+        for chunk in chunks
+        if chunk.is_byte_array
+        and chunk.dictionary_start is not None
+        and chunk.first_page_start - chunk.dictionary_start <= _SMALL_DICTIONARY_BYTES
+    ]
+
+
+def _refuse(problems: Iterator[str], path: str) -> None:
+    for problem in problems:
+        raise Corrupt(f"a data file says what is not so: {problem}", file=path)
 
 
 class _RowEvidence:

@@ -7,18 +7,20 @@ range is verified when the ledger covers it and every file of the table that hol
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 
 from engine.digest import EMPTY_DIGEST, digest_of
 from engine.errors import Corrupt, Unavailable
 from engine.offset_range import OffsetRange
 from engine.table.adopted_rows import AdoptedFile, read_window
 from engine.table.data_file import FileDescription
+from engine.table.leaf_facts import Leaf, LeafFacts
 from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.live_files import LiveFiles
+from engine.table.manifest_claims import LeafClaim, false_claims
 from engine.table.manifests import TableFile
 from engine.table.row_codecs import RowCodecs
-from engine.table.topic_table import TableFacts, TopicTable
+from engine.table.topic_table import TopicTable
 from engine.table.verification import Verification, verify_file
 from engine.table.verified_file import VERIFIERS_TOKEN, VerifiedFile, VerifiedRange
 
@@ -30,17 +32,11 @@ REMEMBERED_FILES = 200_000
 _TABLES = 256
 """Tables whose files are kept listed; 10,000 files take about 4 MB."""
 
-Gather = Callable[[str, TableFacts], Verification]
-
 
 class Verifier:
-    """One per process; safe between its threads.
+    """One per process; safe between its threads."""
 
-    ``gather`` reads a file back, by default in this process: what tiering wrote is read back by tasks of its own.
-    """
-
-    def __init__(self, gather: Gather = verify_file) -> None:
-        self._gather = gather
+    def __init__(self) -> None:
         self._verified: dict[str, OffsetRange] = {}
         self._live = LiveFiles(tables=_TABLES, snapshots=_TABLES)
         self._lock = threading.Lock()
@@ -61,10 +57,6 @@ class Verifier:
             )
         self._remember(description.path, description.range)
         return VerifiedFile(description=description, token=VERIFIERS_TOKEN)
-
-    def verify(self, description: FileDescription, facts: TableFacts) -> VerifiedFile:
-        """Read a written file back and compare. Raises Corrupt, Unavailable."""
-        return self.accept(description, self._gather(description.path, facts))
 
     def verified_range(self, table: TopicTable, partition: int, offsets: OffsetRange) -> VerifiedRange | None:
         """The proof that a range is safe in the table, or None while the ledger does not cover it.
@@ -105,10 +97,11 @@ class Verifier:
         return VerifiedRange(topic_id=table.topic_id, partition=partition, range=offsets, token=VERIFIERS_TOKEN)
 
     def _verify_stored(self, table: TopicTable, file: TableFile) -> None:
-        found = self._gather(file.path, table.facts)
+        found = verify_file(file.path, table.facts)
         footer = found.footer
         problems = [
             (found.size_bytes != file.size_bytes, f"it has {found.size_bytes} bytes, the table says {file.size_bytes}"),
+            (file.footer_checksum not in {None, found.footer_checksum}, "its footer has another checksum"),
             (footer.topic_id != table.topic_id, f"its footer names the topic id {footer.topic_id}"),
             (footer.range != file.range, f"its footer says {footer.range}, its name {file.range}"),
             (footer.record_count != file.record_count, f"its footer counts {footer.record_count} records"),
@@ -160,12 +153,33 @@ def _differences(description: FileDescription, found: Verification) -> Iterator[
         (found.path != description.path, f"the evidence is of another file, {found.path}"),
         (found.size_bytes != description.size_bytes, f"{found.size_bytes} bytes of {description.size_bytes} are there"),
         (found.checksum != description.checksum, "the file's bytes are not those that were written"),
+        (found.footer_checksum != description.footer_checksum, "its footer has another checksum"),
         (found.footer.topic_id != description.topic_id, f"the footer names the topic id {found.footer.topic_id}"),
         (found.footer.range != description.range, f"the footer says {found.footer.range}"),
         *_row_problems(description.partition, description.range, description.record_count, found),
         (found.digest != description.digest, f"the rows have the digest {found.digest.to_text()}"),
     ]
-    return (f"a written file is not what the log holds: {problem}" for wrong, problem in problems if wrong)
+    for wrong, problem in problems:
+        if wrong:
+            yield f"a written file is not what the log holds: {problem}"
+    for problem in false_claims(found.columns, _claims_of(description, found.columns)):
+        yield f"what a written file's manifest entry will say is not so: {problem}"
+
+
+def _claims_of(description: FileDescription, columns: Mapping[Leaf, LeafFacts]) -> dict[int, LeafClaim]:
+    """What the manifest will say of Kafka's own columns; those of the value are compared by fsck."""
+    wanted = {leaf.field_id for leaf in columns}
+    return {
+        field_id: LeafClaim(
+            value_count=stats.value_count,
+            null_count=stats.null_count,
+            nan_count=stats.nan_count,
+            lower=stats.lower,
+            upper=stats.upper,
+        )
+        for field_id, stats in description.columns.items()
+        if field_id in wanted
+    }
 
 
 def _row_problems(

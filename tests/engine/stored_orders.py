@@ -36,6 +36,7 @@ from engine.table.range_append import Outcome, RangeAppend
 from engine.table.table_loading import TableLoader
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TopicTable
+from engine.table.verification import verify_file
 from engine.table.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
@@ -192,7 +193,7 @@ def _tier(
     written = rewrite_segment(task)
     assert isinstance(written, Rewritten), written
     assert written.file is not None
-    file = verifier.verify(written.file, table.facts)
+    file = verifier.accept(written.file, verify_file(written.file.path, table.facts))
     return RangeAppend(partition=partition, range=offsets, leader_epoch=4, digest=written.digest, file=file)
 
 

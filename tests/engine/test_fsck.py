@@ -17,7 +17,6 @@ from engine.digest import RangeDigest
 from engine.fsck import FsckProgress, fsck_table
 from engine.fsck_report import Damage
 from engine.offset_range import OffsetRange
-from engine.table.data_file import FileDescription
 from engine.table.topic_table import SKIPPED_PREFIX
 from tests.engine.stored_orders import (
     SEGMENT_RECORDS,
@@ -27,6 +26,7 @@ from tests.engine.stored_orders import (
     damages,
     flip_byte,
 )
+from tests.engine.table.pyarrow_files import described, rewritten
 
 MIDDLE = OffsetRange(start=SEGMENT_RECORDS, end=2 * SEGMENT_RECORDS)
 
@@ -236,32 +236,20 @@ def test_false_count_of_a_column_in_the_manifest_is_named(orders: StoredOrders, 
     assert "note" in finding.message
 
 
-def rewrite_rows(path: Path, rows: pa.Table) -> None:
-    """Other rows in a valid file that still has the footer's words of the first."""
-    metadata = pq.read_metadata(path).metadata
-    with pq.ParquetWriter(path, rows.schema, store_schema=False) as writer:
-        writer.write_table(rows)
-        writer.add_key_value_metadata({key: value for key, value in metadata.items() if key.startswith(b"floeberg.")})
-
-
-def described_anew(file: FileDescription, path: Path) -> FileDescription:
-    return replace(file, size_bytes=path.stat().st_size)
-
-
 def test_rows_that_are_out_of_order_are_named(orders: StoredOrders) -> None:
     file = orders.files[0][0]
     path = orders.path_of(file)
     rows = pq.read_table(path)
-    rewrite_rows(path, rows.take(pa.array(np.arange(len(rows))[::-1])))
-    orders.replace_entry(file, described_anew(file, path))
+    rewritten(path, lambda _: rows.take(pa.array(np.arange(len(rows))[::-1])))
+    orders.replace_entry(file, described(file, path))
     assert damages(check_orders(orders)) == {Damage.MISPLACED_ROWS, Damage.DAMAGED_FILE}
 
 
 def test_rows_of_another_range_under_a_right_name_and_footer_are_named(orders: StoredOrders) -> None:
     file = orders.files[0][0]
     path = orders.path_of(file)
-    rewrite_rows(path, pq.read_table(orders.path_of(orders.files[0][1])))
-    orders.replace_entry(file, described_anew(file, path))
+    rewritten(path, lambda _: pq.read_table(orders.path_of(orders.files[0][1])))
+    orders.replace_entry(file, described(file, path))
     found = damages(check_orders(orders))
     assert found == {Damage.MISPLACED_ROWS, Damage.DAMAGED_FILE}
 
@@ -273,8 +261,8 @@ def test_edited_value_under_a_right_footer_is_named(orders: StoredOrders) -> Non
     at = rows.schema.get_field_index("amount")
     amounts = rows.column("amount").to_numpy().copy()
     amounts[17] += 0.01
-    rewrite_rows(path, rows.set_column(at, rows.schema.field(at), pa.array(amounts)))
-    orders.replace_entry(file, described_anew(file, path))
+    rewritten(path, lambda _: rows.set_column(at, rows.schema.field(at), pa.array(amounts)))
+    orders.replace_entry(file, described(file, path))
     assert damages(check_orders(orders)) == {Damage.DAMAGED_FILE}
 
 

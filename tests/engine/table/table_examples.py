@@ -23,6 +23,7 @@ from engine.table.range_append import Outcome, RangeAppend
 from engine.table.rows import rows_from_records
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TableFacts, TopicTable
+from engine.table.verification import verify_file
 from engine.table.verifier import Verifier
 
 TOPIC = "orders"
@@ -149,7 +150,7 @@ def append_of(
     covered = OffsetRange(start=start, end=end)
     facts = table.facts
     description = write_file(facts, records, covered=covered, partition=partition, epoch=epoch, attempt=attempt)
-    proof = (verifier or Verifier()).verify(description, facts)
+    proof = (verifier or Verifier()).accept(description, verify_file(description.path, facts))
     return RangeAppend(
         partition=partition,
         range=covered,

@@ -10,11 +10,13 @@ from engine.digest import RangeDigest
 from engine.errors import Corrupt, Invalid
 from engine.offset_range import OffsetRange
 from engine.table.data_file import (
+    CHECKSUM_COLUMN_ID,
     ColumnStats,
     FileDescription,
     FileFooter,
     FileName,
     data_path,
+    footer_checksum_of,
     parse_file_name,
 )
 
@@ -41,6 +43,7 @@ DESCRIPTION = FileDescription(
     record_count=17,
     size_bytes=1234,
     checksum=99,
+    footer_checksum=0xFEDCBA98,
     digest=FOOTER.digest,
     schema_ids=(101,),
     raw_rows=1,
@@ -105,16 +108,12 @@ def test_footer_of_a_newer_format_is_refused() -> None:
         FileFooter.from_key_values(stored, file="f")
 
 
-def test_description_survives_its_json() -> None:
-    assert FileDescription.from_json(DESCRIPTION.to_json()) == DESCRIPTION
-    with pytest.raises(Invalid):
-        FileDescription.from_json("{}")
-
-
 def test_manifest_entry_has_counts_and_bounds_only_where_they_are_known() -> None:
     entry = DESCRIPTION.to_iceberg(spec_id=0)
     assert entry.file_path == DESCRIPTION.path
     assert entry.partition[0] == 3
+    assert entry.column_sizes == {1: 5, 9: 6, CHECKSUM_COLUMN_ID: 0xFEDCBA98}
+    assert footer_checksum_of(entry) == 0xFEDCBA98
     assert entry.value_counts == {1: 17, 9: 17}
     assert entry.null_value_counts == {1: 0}
     assert entry.nan_value_counts == {9: 4}

@@ -9,16 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import crc32c
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from engine.digest import digest_of
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.table import live_files
+from engine.table import verifier as verifier_module
 from engine.table.columns import FIELD_ID_KEY
 from engine.table.data_file import FileDescription
 from engine.table.manifests import ManifestReader, SnapshotFiles
@@ -27,6 +26,7 @@ from engine.table.verification import Verification, verify_file
 from engine.table.verified_file import VerifiedFile, VerifiedRange
 from engine.table.verifier import Verifier, first_hole
 from tests.engine.offset_table import OffsetTable
+from tests.engine.table.pyarrow_files import described, rewritten
 from tests.engine.table.table_examples import (
     TOPIC,
     TOPIC_ID,
@@ -63,15 +63,19 @@ def local(description: FileDescription) -> Path:
     return Path(description.path.removeprefix("file://"))
 
 
+def verified(description: FileDescription, facts: TableFacts) -> VerifiedFile:
+    return Verifier().accept(description, verify_file(description.path, facts))
+
+
 def refusal(description: FileDescription, facts: TableFacts) -> str:
     with pytest.raises(Corrupt) as caught:
-        Verifier().verify(description, facts)
+        verified(description, facts)
     assert caught.value.file == description.path
     return str(caught.value)
 
 
 def test_file_that_holds_the_logs_records_is_verified(written: FileDescription, facts: TableFacts) -> None:
-    assert Verifier().verify(written, facts).description == written
+    assert verified(written, facts).description == written
 
 
 def test_evidence_travels_from_a_worker(written: FileDescription, facts: TableFacts) -> None:
@@ -88,7 +92,7 @@ def test_flipped_bit_is_seen_wherever_it_lies(written: FileDescription, facts: T
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
         refusal(written, facts)
     path.write_bytes(whole)
-    Verifier().verify(written, facts)
+    verified(written, facts)
 
 
 @pytest.mark.parametrize("kept", [0, 3, 4, 100, -1, -8])
@@ -103,16 +107,11 @@ def test_missing_file_is_seen(written: FileDescription, facts: TableFacts) -> No
     assert "missing" in refusal(written, facts)
 
 
-def rewritten(description: FileDescription, change: Callable[[pa.Table], pa.Table]) -> FileDescription:
+def with_rows(description: FileDescription, change: Callable[[pa.Table], pa.Table]) -> FileDescription:
     """The same file, whole and with true checksums, with other rows: what only the digest can tell."""
     path = local(description)
-    file = pq.ParquetFile(path)
-    changed = change(file.read())
-    with pq.ParquetWriter(path, changed.schema, store_schema=False) as writer:
-        writer.write_table(changed)
-        writer.add_key_value_metadata({k.decode(): v.decode() for k, v in file.metadata.metadata.items()})
-    content = path.read_bytes()
-    return replace(description, size_bytes=len(content), checksum=crc32c.crc32c(content))
+    rewritten(path, change)
+    return described(description, path)
 
 
 def set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
@@ -136,20 +135,20 @@ def set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
         (lambda t: set_column(t, "kafka_is_null", pa.array([True] * 500)), "digest"),
         (lambda t: set_column(t, "kafka_headers", pa.nulls(500, t.schema.field("kafka_headers").type)), "digest"),
         (lambda t: t.drop_columns(["kafka_timestamp"]), "kafka_timestamp"),
-        (lambda t: t.slice(0, 0), "no rows"),
+        (lambda t: t.slice(0, 0), "0 rows of 500"),
     ],
 )
 def test_wrong_rows_in_a_sound_file_are_seen(
     written: FileDescription, facts: TableFacts, change: Callable[[pa.Table], pa.Table], named: str
 ) -> None:
-    assert named in refusal(rewritten(written, change), facts)
+    assert named in refusal(with_rows(written, change), facts)
 
 
 def test_file_of_another_range_under_this_name_is_seen(written: FileDescription, facts: TableFacts) -> None:
     other = write_file(facts, records_of([b"x"] * 10, start=700), covered=OffsetRange(start=700, end=710))
     local(written).write_bytes(local(other).read_bytes())
     refusal(written, facts)
-    assert "[700, 710)" in refusal(replace(written, size_bytes=other.size_bytes, checksum=other.checksum), facts)
+    assert "[700, 710)" in refusal(described(written, local(other)), facts)
 
 
 def test_columns_under_other_field_ids_are_seen(facts: TableFacts) -> None:
@@ -178,7 +177,7 @@ def test_nobody_else_makes_a_proof(written: FileDescription, facts: TableFacts) 
         VerifiedFile(description=written, token=object())
     with pytest.raises(TypeError, match="only the verifier"):
         VerifiedRange(topic_id="x", partition=0, range=COVERED, token=None)
-    proof = Verifier().verify(written, facts)
+    proof = verified(written, facts)
     with pytest.raises(TypeError, match="leave the process"):
         pickle.dumps(proof)
     with pytest.raises(TypeError, match="only the verifier"):
@@ -204,33 +203,38 @@ def committed(tmp_path: Path, verifier: Verifier) -> TopicTable:
     return writer.commit(table, appends).table
 
 
-def test_range_is_verified_when_the_ledger_and_verified_files_cover_it(tmp_path: Path) -> None:
+def read_back(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that a verifier reads from now on."""
     asked: list[str] = []
 
     def counting(path: str, facts: TableFacts) -> Verification:
         asked.append(path)
         return verify_file(path, facts)
 
-    verifier = Verifier(counting)
+    monkeypatch.setattr(verifier_module, "verify_file", counting)
+    return asked
+
+
+def test_range_is_verified_when_the_ledger_and_verified_files_cover_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = read_back(monkeypatch)
+    verifier = Verifier()
     table = committed(tmp_path, verifier)
-    assert len(asked) == 2
     proof = verifier.verified_range(table, 0, OffsetRange(start=10, end=90))
     assert proof is not None
     assert (proof.topic_id, proof.partition, proof.range) == (TOPIC_ID, 0, OffsetRange(start=10, end=90))
-    assert len(asked) == 2, "what this process verified is not read again"
+    assert asked == [], "what this process verified is not read again"
     assert verifier.verified_range(table, 0, OffsetRange(start=10, end=91)) is None
     assert verifier.verified_range(table, 1, OffsetRange(start=0, end=1)) is None
 
 
-def test_restarted_process_reads_back_only_the_files_of_the_range(tmp_path: Path) -> None:
+def test_restarted_process_reads_back_only_the_files_of_the_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = committed(tmp_path, Verifier())
-    asked: list[str] = []
-
-    def counting(path: str, facts: TableFacts) -> Verification:
-        asked.append(path)
-        return verify_file(path, facts)
-
-    verifier = Verifier(counting)
+    asked = read_back(monkeypatch)
+    verifier = Verifier()
     for _ in range(2):
         assert verifier.verified_range(table, 0, OffsetRange(start=55, end=70)) is not None
     assert len(asked) == 1

@@ -20,6 +20,7 @@ from engine.table.file_index import FileIndex
 from engine.table.range_append import Outcome, RangeAppend
 from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TopicTable
+from engine.table.verification import verify_file
 from engine.table.verifier import Verifier
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
@@ -82,7 +83,7 @@ class Stage:
             range=covered,
             leader_epoch=4,
             digest=written.digest,
-            file=Verifier().verify(written, table.facts),
+            file=Verifier().accept(written, verify_file(written.path, table.facts)),
         )
         assert self.writer.commit(table, [append]).results[0].outcome is Outcome.COMMITTED
 

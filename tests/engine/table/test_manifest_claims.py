@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.fsck_bounds import Leaf, LeafClaim, LeafFacts, bound_value, false_claims, leaf_facts, merge_facts
 from engine.table.bounds import bounds_of
+from engine.table.leaf_facts import Leaf, LeafFacts, leaf_facts, merge_facts
+from engine.table.manifest_claims import LeafClaim, bound_value, false_claims
 
 
 def numbered(name: str, kind: pa.DataType, number: int, *, nullable: bool = True) -> pa.Field:
