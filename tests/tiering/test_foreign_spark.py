@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
+from engine.table.manifests import ManifestReader
 from tests.tiering.foreign_world import ForeignWorld
 from tests.tiering.spark_sql_process import SparkSqlProcess
 from tiering.planner import Waiting
@@ -78,6 +79,23 @@ def test_change_that_keeps_every_record_is_adopted(
     assert spark.sql(f"SELECT count(DISTINCT kafka_offset), count(*) FROM {TABLE} WHERE kafka_partition = 0") == [
         [str(end), str(end)]
     ]
+
+
+def footer_checksums(foreign: ForeignWorld) -> dict[str, int | None]:
+    return {file.path: file.footer_checksum for file in ManifestReader().files(foreign.view()).own}
+
+
+def test_manifests_that_spark_rewrites_keep_the_checksums_of_files(
+    foreign: ForeignWorld, spark: SparkSqlProcess
+) -> None:
+    foreign.check_goes_on()
+    before, manifests = footer_checksums(foreign), foreign.iceberg().inspect.manifests().column("path").to_pylist()
+    assert before
+    assert None not in before.values()
+    spark.sql(f"CALL system.rewrite_manifests('{TABLE}')")
+    assert foreign.iceberg().inspect.manifests().column("path").to_pylist() != manifests
+    assert footer_checksums(foreign) == before
+    foreign.check_goes_on()
 
 
 MERGE_ON_READ = f"""ALTER TABLE {TABLE} SET TBLPROPERTIES (
