@@ -26,6 +26,7 @@ from engine.table.parquet_footer import ParquetFooter
 from engine.table.parquet_leaf import ENCODINGS_OF
 from engine.table.parquet_settings import DICTIONARY, ParquetSettings
 from engine.table.thrift_compact import ThriftTape
+from tests.engine.table.pyarrow_files import false_claims_in, with_ids
 
 PAGE = 8
 """Rows of a page in these tests, so that a few dozen rows have several."""
@@ -158,14 +159,16 @@ def same(found: pa.Table, expected: pa.Table) -> bool:
 @settings(max_examples=120, deadline=None)
 def test_rows_of_any_type_come_back(column: tuple[pa.Field, list[Any]], number: int, cut: int, offset: int) -> None:
     field, values = column
-    schema = pa.schema([field])
+    schema = pa.schema([with_ids(field)])
     padding = values[:1] * offset
-    whole = pa.RecordBatch.from_arrays([array_of(field, padding + values)], schema=schema).slice(offset)
+    whole = pa.RecordBatch.from_arrays([array_of(schema[0], padding + values)], schema=schema).slice(offset)
     batches = [whole.slice(0, cut), whole.slice(cut)]
     encodings = chosen(schema, number)
     data = write(batches, schema, encodings)
     assert same(read(data), pa.Table.from_batches([whole]))
-    assert_index_agrees(data, by_pyarrow(pa.Table.from_batches([whole]).combine_chunks(), encodings))
+    theirs = by_pyarrow(pa.Table.from_batches([whole]).combine_chunks(), encodings)
+    assert_index_agrees(data, theirs)
+    assert false_claims_in(data) == false_claims_in(theirs) == []
 
 
 def assert_index_agrees(ours: bytes, theirs: bytes) -> None:
