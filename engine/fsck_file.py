@@ -176,11 +176,10 @@ class _FileCheck:
         rows = _Rows(layout_offset=self.table.layout.offset, layout_partition=self.table.layout.partition)
         untrue: list[str] = []
         source.prove()  # a flipped bit is named before anything decodes it
-        with open_rows(self.table.warehouse, self.listed.path, parsed) as file:
+        every = frozenset(name for name, _ in parsed.top_levels)
+        with open_rows(self.table.warehouse, self.listed.path, parsed, closely=every) as file:
             schema = file.metadata.schema.to_arrow_schema()
-            claims = FileClaims(
-                source=source, footer=parsed, shown=file.metadata, schema=schema, closely=frozenset(schema.names)
-            )
+            claims = FileClaims(source=source, footer=parsed, shown=file.metadata, schema=schema, closely=every)
             for index in range(len(parsed.group_at)):
                 table = file.read_row_group(index, use_threads=False)
                 rows.take(table, footer, digest_of(records_from_rows(self.table.layout, table, codecs)))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import crc32c
@@ -85,10 +85,12 @@ class FileChecksums:
         parts.append(FilePart(name="page index", start=starts[-1], end=-1, checksum=page_index))
         return cls(footer=footer, parts=tuple(parts))
 
-    def parts_of(self, *, footer_start: int) -> tuple[FilePart, ...]:
-        """The parts of a file whose footer begins at byte ``footer_start``."""
-        last = self.parts[-1]
-        return (*self.parts[:-1], FilePart(name=last.name, start=last.start, end=footer_start, checksum=last.checksum))
+    def parts_of(self, *, footer_start: int, file: str) -> tuple[FilePart, ...]:
+        """The parts of a file whose footer begins at byte ``footer_start``. Raises Corrupt when they don't fit it."""
+        parts = (*self.parts[:-1], replace(self.parts[-1], end=footer_start))
+        if any(part.end < part.start for part in parts):
+            raise Corrupt("the footer's checksums are of other parts than the file has", file=file)
+        return parts
 
 
 class ChecksummedFile:

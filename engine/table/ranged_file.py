@@ -85,7 +85,7 @@ class RangedFile:
         """From now on what is read is checked against the checksums that the footer, which is checked, has of it."""
         if footer.checksums is not None:
             end = self.size_bytes - TRAILER_BYTES - len(footer.encoded)
-            self._unproven = footer.checksums.parts_of(footer_start=end)
+            self._unproven = footer.checksums.parts_of(footer_start=end, file=self.file)
 
     def read(self, parts: Sequence[ByteRange]) -> list[memoryview]:
         """The bytes of each range, in the order asked for. Raises Corrupt outside the file, or where the bytes are not
@@ -146,7 +146,12 @@ class RangedFile:
     def _prove(self, wanted: Sequence[ByteRange]) -> None:
         """Read the row groups that ``wanted`` lies in, or the page index, whole, the first time only: each has one
         checksum. From then on the checksums of the pages watch over them. Raises Corrupt, Unavailable."""
+        if not self._unproven or not wanted:
+            return
+        low, high = min(each.start for each in wanted), max(each.end for each in wanted)
         for part in self._unproven:
+            if part.end <= low or high <= part.start:
+                continue
             if any(part.start < each.end and each.start < part.end for each in wanted):
                 whole = ByteRange(start=part.start, size=part.end - part.start)
                 content = self._get(whole)

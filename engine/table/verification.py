@@ -73,11 +73,11 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
         parsed = source.footer()
         source.prove()  # before anybody decodes them
         rows = _RowEvidence(facts, RowCodecs.of(facts), path)
-        with open_rows(facts.warehouse, path, parsed) as file:
+        own = frozenset(name for name, _ in parsed.top_levels if facts.layout.is_metadata(name))
+        with open_rows(facts.warehouse, path, parsed, closely=own) as file:
             schema = file.metadata.schema.to_arrow_schema()
             _check_columns(schema, facts, path)
             footer = FileFooter.from_key_values(file.metadata.metadata, file=path)
-            own = frozenset(name for name in schema.names if facts.layout.is_metadata(name))
             claims = FileClaims(source=source, footer=parsed, shown=file.metadata, schema=schema, closely=own)
             for index in range(len(parsed.group_at)):
                 table = file.read_row_group(index, use_threads=False)
@@ -119,11 +119,14 @@ def check_magic(source: RangedFile) -> None:
 
 
 @contextmanager
-def open_rows(warehouse: Warehouse, path: str, parsed: ParquetFooter) -> Iterator[pq.ParquetFile]:
+def open_rows(
+    warehouse: Warehouse, path: str, parsed: ParquetFooter, *, closely: frozenset[str] = frozenset()
+) -> Iterator[pq.ParquetFile]:
     """A file opened by pyarrow, page checksums on; what it can't read inside the body is Corrupt, or Unavailable where
     the warehouse is remote and may have gone away.
 
-    ``parsed`` tells which columns have small dictionaries. Raises Corrupt when pyarrow finds other row groups in it.
+    ``parsed`` tells which columns have small dictionaries; they stay so, but for those that are looked at ``closely``:
+    Arrow gets slices of dictionaries in maps wrong. Raises Corrupt when pyarrow finds other row groups in it.
     """
     with warehouse.open_input(path) as source:
         try:
@@ -131,7 +134,7 @@ def open_rows(warehouse: Warehouse, path: str, parsed: ParquetFooter) -> Iterato
                 source,
                 pre_buffer=not is_local(path),
                 page_checksum_verification=True,
-                read_dictionary=_small_dictionaries(parsed),
+                read_dictionary=_small_dictionaries(parsed, closely),
             ) as file:
                 if file.metadata.num_row_groups != len(parsed.group_at):
                     raise Corrupt("two readers of the footer find different row groups", file=path)
@@ -153,7 +156,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _small_dictionaries(parsed: ParquetFooter) -> list[str]:
+def _small_dictionaries(parsed: ParquetFooter, closely: frozenset[str]) -> list[str]:
     """Byte arrays whose dictionary is small in the first row group; a wrong guess costs time, and nothing else.
 
     Not by pyarrow: its accessors end the process on some damaged footers.
@@ -163,6 +166,7 @@ def _small_dictionaries(parsed: ParquetFooter) -> list[str]:
         ".".join(chunk.column.path)
         for chunk in chunks
         if chunk.is_byte_array
+        and chunk.column.top not in closely
         and chunk.dictionary_start is not None
         and chunk.first_page_start - chunk.dictionary_start <= _SMALL_DICTIONARY_BYTES
     ]
