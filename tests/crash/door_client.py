@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from urllib.parse import urlencode
@@ -103,14 +104,21 @@ class DoorClient:
             "path": path,
             "raw_path": path.encode(),
             "query_string": query.encode(),
-            "headers": [(b"authorization", f"Bearer {self._token}".encode())],
+            "headers": [
+                (b"authorization", f"Bearer {self._token}".encode()),
+                (b"content-length", str(len(body)).encode()),
+            ],
         }
         requests = [{"type": "http.request", "body": body, "more_body": False}]
         answer = bytearray()
         status = 0
+        answered = asyncio.Event()
 
         async def receive() -> Message:
-            return requests.pop() if requests else {"type": "http.disconnect"}
+            if requests:
+                return requests.pop()
+            await answered.wait()
+            return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
             nonlocal status
@@ -119,6 +127,8 @@ class DoorClient:
             is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
             if is_whole and status == 200 and when_answered is not None:
                 when_answered()
+            if is_whole:
+                answered.set()
 
         await self._app(scope, receive, send)
         return status, bytes(answer)

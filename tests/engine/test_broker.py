@@ -90,6 +90,13 @@ class BrokerConformance:
         assert config["cleanup.policy"] == "compact"
         assert config["remote.storage.enable"] == "false"
 
+    def test_cluster_has_an_id(self, cluster: Cluster) -> None:
+        assert len(cluster.port.cluster_id()) == 22
+
+
+class ConfigurationConformance:
+    """Of a port to one broker that can be asked for its settings; inherited by a class with a ``cluster`` fixture."""
+
     def test_brokers_settings_have_values_and_what_is_hidden_is_named(self, cluster: Cluster) -> None:
         (node_id,) = cluster.port.node_ids()
         config = cluster.port.broker_config(node_id)
@@ -108,9 +115,6 @@ class BrokerConformance:
         one = PartitionReplicas(leader_id=node_id, replicas=nodes, in_sync=nodes)
         assert cluster.port.replicas(topic_name) == {0: one, 1: one}
         assert cluster.port.replicas(topic_name + "-missing") == {}
-
-    def test_cluster_has_an_id(self, cluster: Cluster) -> None:
-        assert len(cluster.port.cluster_id()) == 22
 
 
 def wait_for_answers(port: Broker, topic: str) -> Mapping[TopicIdPartition, PartitionView]:
@@ -143,7 +147,7 @@ class FakeCluster:
         self.port.set_view(who, high_watermark=view.high_watermark + count)
 
 
-class TestFakeBroker(BrokerConformance):
+class TestFakeBroker(BrokerConformance, ConfigurationConformance):
     @pytest.fixture
     def cluster(self) -> FakeCluster:
         return FakeCluster()
@@ -187,7 +191,7 @@ class RealCluster:
 
 
 @pytest.mark.broker
-class TestKafkaBroker(BrokerConformance):
+class TestKafkaBroker(BrokerConformance, ConfigurationConformance):
     @pytest.fixture
     def cluster(self, broker: LocalBroker) -> Iterator[RealCluster]:
         cluster = RealCluster(broker)

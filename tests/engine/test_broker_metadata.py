@@ -38,7 +38,7 @@ class _StaleAdmin:
     def describe_topics(self, topics: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
         described = SimpleNamespace(
             topic_id="AAAAAAAAAAAAAAAAAAAAAA",
-            partitions=[SimpleNamespace(id=0, leader=SimpleNamespace(id=self.leader))],
+            partitions=[SimpleNamespace(id=0, leader=SimpleNamespace(id=self.leader), replicas=[], isr=[])],
         )
         return {"orders": self._future(described)}
 

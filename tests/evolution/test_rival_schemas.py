@@ -137,7 +137,7 @@ def test_schemas_of_a_table_that_never_kept_their_order_come_in_that_of_their_id
     topic.add(5, json.dumps(record(a("b", "int", aliases=["a"]))))
     loaded = topic.warehouse.catalog.load_table(topic.table.identifier)
     with loaded.transaction() as transaction:
-        transaction.remove_properties("floeberg.schema_order")
+        transaction.remove_properties("floeberg.schema_order", "floeberg.guard.floeberg.schema_order")
     seen = topic.reopened()
     assert list(seen.codec.schemas) == [1, 5]
     topic.table = seen

@@ -150,7 +150,7 @@ def test_status_of_a_daemon_that_stored_records_without_columns_names_the_comman
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     partitions = (
-        PartitionStatus(topic="orders", partition=0, undecodable_rows=3),
+        PartitionStatus(topic="orders", partition=0, reason_rows=3, awaiting_rows=3),
         PartitionStatus(topic="b", partition=0),
     )
     found = DaemonStatus(version="1", phase=Phase.RUNNING, started_ms=0, now_ms=1, partitions=partitions)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-import pytest
-
 from engine.broker import KafkaBroker
 from floeberg.local_broker import cluster_of
 from floeberg.native_lines import METADATA_TOPIC
@@ -19,7 +17,6 @@ from tests.native.shipped_stage import (
 )
 
 
-@pytest.mark.broker
 def test_three_brokers_need_nothing_but_the_printed_lines(tmp_path: Path) -> None:
     nodes = [
         ShippedNode(tmp_path / f"node-{membership.node_id}", membership, shared=tmp_path / "shared")

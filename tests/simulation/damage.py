@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from engine.table.bounds import bounds_of
+from engine.table.columns import field_id
+from engine.table.data_file import ColumnStats, FileDescription
+from tests.engine.table.pyarrow_files import described, rewritten
 from tests.simulation.object_store import ObjectStore
 from tiering.rewrite_task import Rewritten
 
@@ -34,9 +38,7 @@ class Damage:
         if kind == "flip-byte":
             self._store.objects[key] = _flipped(content, dice)
             return outcome
-        changed = _with_another_value(content, dice)
-        self._store.objects[key] = changed
-        file = replace(outcome.file, size_bytes=len(changed), checksum=crc32c.crc32c(changed))
+        self._store.objects[key], file = _with_another_value(content, outcome.file, dice)
         return replace(outcome, file=file)
 
 
@@ -47,19 +49,29 @@ def _flipped(content: bytes, dice: random.Random) -> bytes:
     return bytes(changed)
 
 
-def _with_another_value(content: bytes, dice: random.Random) -> bytes:
-    table = pq.read_table(pa.BufferReader(content), use_threads=False)
-    column = dice.choice(("kafka_timestamp", "kafka_leader_epoch"))
-    index = table.schema.get_field_index(column)
-    field = table.schema.field(index)
-    row = dice.randrange(table.num_rows)
-    numbers = table.column(index).cast(pa.int64()).to_pylist()
-    numbers[row] = (numbers[row] or 0) + 1000
-    table = table.set_column(index, field, pc.cast(pa.array(numbers, pa.int64()), field.type))
-    sink = pa.BufferOutputStream()
-    metadata = pq.read_metadata(pa.BufferReader(content)).metadata
-    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, write_page_index=True) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({key: value for key, value in metadata.items() if key != b"ARROW:schema"})
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+def _with_another_value(content: bytes, file: FileDescription, dice: random.Random) -> tuple[bytes, FileDescription]:
+    """The file and its description, had one value been another when its writer got it."""
+    name = dice.choice(("kafka_timestamp", "kafka_leader_epoch"))
+    columns: dict[int, ColumnStats] = {}
+
+    def change(rows: pa.Table) -> pa.Table:
+        index = rows.schema.get_field_index(name)
+        field = rows.schema.field(index)
+        numbers = rows.column(index).cast(pa.int64()).to_pylist()
+        row = dice.randrange(rows.num_rows)
+        numbers[row] = (numbers[row] or 0) + 1000
+        present = [number for number in numbers if number is not None]
+        bounds = bounds_of(field.type, min(present), max(present))
+        columns[field_id(field)] = replace(
+            file.columns[field_id(field)],
+            null_count=len(numbers) - len(present),
+            lower=bounds.lower,
+            upper=bounds.upper,
+        )
+        return rows.set_column(index, field, pc.cast(pa.array(numbers, pa.int64()), field.type))
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "x.parquet"
+        path.write_bytes(content)
+        rewritten(path, change)
+        return path.read_bytes(), replace(described(file, path), columns={**file.columns, **columns})

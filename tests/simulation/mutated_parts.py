@@ -109,6 +109,8 @@ def file_not_read_back() -> Iterator[None]:
                 path=task.file.path,
                 size_bytes=task.file.size_bytes,
                 checksum=task.file.checksum,
+                footer_checksum=task.file.footer_checksum,
+                columns={},
                 footer=mutated_commits.footer_of(task.file),
                 partition=task.file.partition,
                 offsets=None,
