@@ -20,7 +20,8 @@ class Damage(StrEnum):
     DAMAGED_FILE = "damaged_file"
     """The file can't be read, or its rows are not those it was written with."""
     SWAPPED_FILE = "swapped_file"
-    """The file is whole but holds the rows of another range, partition or topic than its name says."""
+    """The file is whole but holds the rows of another range, partition or topic than its name says, or is not the file
+    that was committed."""
     FOREIGN_FILE = "foreign_file"
     """A file of the table that this program did not write: it says neither in its name nor in its footer what it is."""
     FOREIGN_CHANGE = "foreign_change"

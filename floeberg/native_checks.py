@@ -8,7 +8,16 @@ from pathlib import Path
 from engine.broker import Broker
 from engine.errors import Invalid
 from floeberg.check_result import CheckResult, Verdict, good, note
-from floeberg.native_lines import ENABLE, METADATA_TOPIC, BrokerFacts, LineState, PropertyLine, lines_of, notes_of
+from floeberg.native_lines import (
+    ENABLE,
+    METADATA_TOPIC,
+    READ_QUEUE,
+    BrokerFacts,
+    LineState,
+    PropertyLine,
+    lines_of,
+    notes_of,
+)
 from floeberg.plugin_jar import CLASS_NAME, CLASS_PATH, PLUGIN_CLASS, broker_properties, packed_jar
 from floeberg.settings import Settings
 
@@ -59,7 +68,13 @@ def _lines(facts: BrokerFacts, settings: Settings, token: str) -> Iterator[Check
     jar = Path(facts.value(CLASS_PATH, "floeberg-plugin.jar"))
     own = broker_properties(jar=jar, door_url=settings.log_door.listen.url, token=token)
     for line in lines_of(facts, own):
-        if line.state is LineState.NEEDED:
+        if line.state is LineState.THERE:
+            continue
+        if line.key == READ_QUEUE:
+            message = f"broker {facts.node_id} queues {facts.value(READ_QUEUE, '100')} reads of history"
+            why = f"{line.text} spares consumers UNKNOWN_SERVER_ERROR while a daemon starts again"
+            yield note("plugin", message, why)
+        elif line.state is LineState.NEEDED:
             yield _wrong("plugin", f"broker {facts.node_id} lacks the line {_shown(line)}", _ALL_LINES)
         elif line.state is LineState.OTHER:
             message = f"broker {facts.node_id} has {line.key}={line.found}, native mode needs {_shown(line)}"

@@ -16,6 +16,10 @@ METADATA_TOPIC = "__remote_log_metadata"
 ENABLE = "remote.log.storage.system.enable"
 STORAGE_PREFIX = "remote.log.storage.manager.impl.prefix"
 LISTENER = "remote.log.metadata.manager.listener.name"
+READ_QUEUE = "remote.log.reader.max.pending.tasks"
+QUEUED_READS = 10_000
+"""Kafka queues 100 reads of history and answers one above that with UNKNOWN_SERVER_ERROR: 50 consumers fill them in the
+seconds in which a daemon starts again (docs/log_door.md)."""
 _METADATA_PREFIX = "remote.log.metadata.manager.impl.prefix"
 _DEFAULT_METADATA_PREFIX = "rlmm.config."
 _CLIENT = "remote.log.metadata.common.client."
@@ -107,7 +111,8 @@ def lines_of(facts: BrokerFacts, plugin: Mapping[str, str]) -> tuple[PropertyLin
         for key, value in {**plugin, STORAGE_PREFIX: own_prefix}.items()
     }
     lines = [_line(facts, key, value) for key, value in wanted.items()]
-    return (*lines, _line(facts, LISTENER, facts.metadata_listener), *_topic_lines(facts), *_client_lines(facts))
+    listener = _line(facts, LISTENER, facts.metadata_listener)
+    return (*lines, listener, _queue_line(facts), *_topic_lines(facts), *_client_lines(facts))
 
 
 def lines_unasked(plugin: Mapping[str, str]) -> tuple[PropertyLine, ...]:
@@ -125,7 +130,8 @@ def lines_unasked(plugin: Mapping[str, str]) -> tuple[PropertyLine, ...]:
         to_fill_in=f"the number of brokers, at most {_DEFAULT_METADATA_FACTOR}",
     )
     known = tuple(PropertyLine(key=key, value=value, state=LineState.NEEDED) for key, value in plugin.items())
-    return (*known, listener, factor)
+    queue = PropertyLine(key=READ_QUEUE, value=str(QUEUED_READS), state=LineState.NEEDED)
+    return (*known, listener, queue, factor)
 
 
 def metadata_factor(facts: BrokerFacts) -> int:
@@ -135,6 +141,12 @@ def metadata_factor(facts: BrokerFacts) -> int:
 
 def _factor_key(prefix: str) -> str:
     return f"{prefix}remote.log.metadata.topic.replication.factor"
+
+
+def _queue_line(facts: BrokerFacts) -> PropertyLine:
+    found = facts.value(READ_QUEUE)
+    is_enough = found.isdecimal() and int(found) >= QUEUED_READS
+    return _line(facts, READ_QUEUE, found if is_enough else str(QUEUED_READS))
 
 
 def _topic_lines(facts: BrokerFacts) -> Iterator[PropertyLine]:

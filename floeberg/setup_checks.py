@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from pyiceberg.catalog import Catalog
@@ -18,12 +19,14 @@ from engine.formats.schema_source import Role
 from engine.kafka_log.log_directory import scan_log_directories
 from engine.table import catalog as catalogs
 from floeberg.broker_facts import meta_properties
-from floeberg.check_result import CheckResult, good, guarded, note
+from floeberg.check_result import CheckResult, Verdict, good, guarded, note
 from floeberg.jdk import java_command, java_version
 from floeberg.kernels import load_kernels
 from floeberg.registry_settings import RegistrySettings
-from floeberg.schema_sources import registry_access, subject_rule
+from floeberg.room_settings import topic_rules
+from floeberg.schema_sources import SchemaSources, registry_access, subject_rule
 from floeberg.settings import Settings, TopicSettings
+from floeberg.topic_tables import TopicTables
 from tiering.spool import SPOOL_SUFFIX
 
 
@@ -92,6 +95,25 @@ def check_warehouse(catalog: Catalog, clock: Clock) -> CheckResult:
     finally:
         warehouse.delete(probe)
     return good("warehouse", f"{root} can be written, read and cleaned")
+
+
+def check_tables(tables: TopicTables, settings: Settings, clock: Clock) -> Iterator[CheckResult]:
+    """The tables that can't be read, and those that were made for other settings. Raises Unavailable."""
+    broken = [one for one in tables.listed() if one.error is not None]
+    for one in broken:
+        yield CheckResult(
+            name=f"table {'.'.join(one.identifier)}",
+            verdict=Verdict.WRONG,
+            message=str(one.error),
+            next_step="floeberg fsck names what is damaged",
+        )
+    with closing(SchemaSources(settings.data_dir, clock)) as sources:
+        conflicts = tables.conflicts(topic_rules(settings, sources))
+    for conflict in conflicts:
+        name = f"table of {conflict.topic}"
+        yield CheckResult(name=name, verdict=Verdict.WRONG, message=conflict.problem, next_step=conflict.next_step)
+    if not broken and not conflicts:
+        yield good("tables", "all can be read, and the settings are those that they were made for")
 
 
 def check_schemas(settings: Settings, clock: Clock) -> Iterator[CheckResult]:

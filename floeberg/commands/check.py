@@ -77,6 +77,10 @@ def _results(command: CommandContext, *, with_spark: bool, patience_s: int | Non
     for log_dir in settings.broker.log_dirs:
         yield guarded(f"log directory {log_dir}", lambda path=log_dir: checks.check_log_dir(path, cluster_id))  # type: ignore[misc]
     yield guarded("catalog", lambda: checks.check_catalog(command.catalog, settings.namespace))
+    try:
+        yield from checks.check_tables(command.tables, settings, clock)
+    except FloebergError as error:
+        yield CheckResult(name="tables", verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
     yield guarded("warehouse", lambda: checks.check_warehouse(command.catalog, clock))
     yield from checks.check_schemas(settings, clock)
     if with_spark:

@@ -25,6 +25,7 @@ DEFAULTS = {
     "sasl.mechanism.inter.broker.protocol": "GSSAPI",
     "sasl.enabled.mechanisms": "GSSAPI",
     "process.roles": "broker,controller",
+    "remote.log.reader.max.pending.tasks": "100",
     "controller.listener.names": "CONTROLLER",
     "min.insync.replicas": "1",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,INSIDE:SASL_SSL",
@@ -32,6 +33,7 @@ DEFAULTS = {
 LISTENER = "remote.log.metadata.manager.listener.name"
 FACTOR = "rlmm.config.remote.log.metadata.topic.replication.factor"
 PARTITIONS = "rlmm.config.remote.log.metadata.topic.num.partitions"
+QUEUE = "remote.log.reader.max.pending.tasks"
 CLIENT = "rlmm.config.remote.log.metadata.common.client."
 SHIPPED = {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093", "inter.broker.listener.name": "PLAINTEXT"}
 
@@ -62,13 +64,15 @@ def test_stock_broker_needs_the_plugin_its_listener_and_a_factor_that_its_cluste
     brokers: int, factor: str
 ) -> None:
     own = {key: value for key, value in PLUGIN.items() if not key.endswith("impl.prefix")}
-    assert needed(facts(brokers=brokers)) == {**own, LISTENER: "PLAINTEXT", FACTOR: factor}
+    assert needed(facts(brokers=brokers)) == {**own, LISTENER: "PLAINTEXT", QUEUE: "10000", FACTOR: factor}
 
 
 def test_broker_with_all_lines_needs_none_and_hidden_ones_are_told_as_such() -> None:
     own = {key: value for key, value in PLUGIN.items() if not key.startswith("rsm.")}
     hidden = {key for key in PLUGIN if key.startswith("rsm.")}
-    found = lines(facts({**SHIPPED, **own, LISTENER: "plaintext"}, hidden=hidden, metadata_partitions=50))
+    found = lines(
+        facts({**SHIPPED, **own, LISTENER: "plaintext", QUEUE: "20000"}, hidden=hidden, metadata_partitions=50)
+    )
     assert {key for key, line in found.items() if line.state is LineState.HIDDEN} == hidden
     assert {line.state for key, line in found.items() if key not in hidden} == {LineState.THERE}
     assert FACTOR not in found, "it counts only until the topic is made"
@@ -147,4 +151,9 @@ def test_notes_tell_what_is_no_line_of_this_broker() -> None:
 def test_without_the_broker_what_it_alone_knows_is_marked() -> None:
     unknown = {line.key for line in lines_unasked(PLUGIN) if line.to_fill_in}
     assert unknown == {LISTENER, FACTOR}
-    assert {line.key for line in lines_unasked(PLUGIN)} == {*PLUGIN, LISTENER, FACTOR}
+    assert {line.key for line in lines_unasked(PLUGIN)} == {*PLUGIN, LISTENER, QUEUE, FACTOR}
+
+
+def test_queue_of_reads_that_is_set_but_short_is_named_with_what_it_has() -> None:
+    line = lines(facts({**SHIPPED, QUEUE: "500"}))[QUEUE]
+    assert (line.state, line.value, line.found) == (LineState.OTHER, "10000", "500")
