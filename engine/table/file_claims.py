@@ -158,7 +158,9 @@ class _ColumnFacts:
         whole = self.whole[leaf]
         if self.is_close and _is_cheap(self.field.type) and whole.null_count == 0:
             if whole.least == whole.greatest:
-                return [replace(whole, value_count=count) for count in np.diff(rows).tolist()]
+                counts: list[int] = np.diff(rows).tolist()
+                pages = {count: replace(whole, value_count=count) for count in set(counts)}
+                return [pages[count] for count in counts]
             if pa.types.is_int64(integers(self.field.type)) and bool((np.diff(rows) > 0).all()):
                 return self._integer_pages(rows)
         return [page.get(leaf, LeafFacts()) for page in self._pages(rows)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Context
 from typing import Any, Self
 
@@ -36,8 +36,7 @@ class LeafFacts:
 
     def merged(self, other: Self) -> Self:
         """The facts of two parts of a column together."""
-        return replace(
-            self,
+        return type(self)(
             value_count=self.value_count + other.value_count,
             null_count=self.null_count + other.null_count,
             nan_count=self.nan_count + other.nan_count,

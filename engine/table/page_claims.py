@@ -190,11 +190,15 @@ def false_page_bounds(
     if index.null_counts is not None and index.null_counts != [each.null_count for each in facts]:
         yield f"column {name}: the column index counts other nulls in a page than there are"
     bounds: list[tuple[Any, Any]] = []
+    before: tuple[tuple[bytes, bytes], Any, Any] | None = None
     if all(index.null_pages):
         return
     for page, (null, raw, each) in enumerate(zip(index.null_pages, index.bounds(), facts, strict=True)):
         if null:
             continue
+        if (raw, each.least, each.greatest) == before:  # as in every page of a column with one value
+            continue
+        before = raw, each.least, each.greatest
         low, high = (stored_value(kind, physical_type, bound) for bound in raw)
         bounds.append((low, high))
         if each.least is not None:
