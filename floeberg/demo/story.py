@@ -30,11 +30,11 @@ _TIERING_TIMEOUT_SECONDS = 180.0
 _LOOK_EVERY_SECONDS = 0.25
 
 _DUCKDB_QUERY = f"""
-SELECT channel, count(*) AS orders, sum(amount) AS revenue, round(avg(len(items)), 2) AS items
+SELECT channel, count(*) AS orders, round(sum(amount), 2) AS revenue, round(avg(len(items)), 2) AS items
 FROM {TOPIC} GROUP BY channel ORDER BY revenue DESC
 """
 _SPARK_QUERY = f"""
-SELECT shipping.country AS country, count(*) AS orders, sum(amount) AS revenue
+SELECT shipping.country AS country, count(*) AS orders, round(sum(amount), 2) AS revenue
 FROM {TOPIC} GROUP BY 1 ORDER BY revenue DESC LIMIT 5
 """
 
