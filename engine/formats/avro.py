@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from engine.formats import avro_operations as op
 from engine.formats.avro_arena import Arena
-from engine.formats.avro_binding import Binding
 from engine.formats.avro_encoder import encode_with
 from engine.formats.avro_fields import propose_fields
 from engine.formats.avro_program import Program, compile_program
+from engine.formats.column_binding import Binding
+from engine.formats.column_operations import FIRST_KEPT
 from engine.formats.column_program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
 from engine.formats.findings import Findings, distinct
@@ -95,7 +96,7 @@ class AvroCodec:
         if issues.any():
             for issue in distinct(issues[issues != 0]):
                 code, step = issue & 0xFF, issue >> ISSUE_BITS
-                verdict = Verdict.KEEP_RAW if code >= op.FIRST_KEPT else Verdict.UNDECODABLE
+                verdict = Verdict.KEEP_RAW if code >= FIRST_KEPT else Verdict.UNDECODABLE
                 text = _reason(schema_id, opened.program, code, step)
                 findings.note(rows[issues == issue], verdict, text)
         return opened.arena.columns(self.fields)

@@ -5,22 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.formats import avro_operations as op
 from engine.formats.avro_decode_kernel import decode_block
-from engine.formats.avro_map_kernel import TABLE_ENTRIES
 from engine.formats.avro_program import Program
-from engine.formats.column_arena import ColumnArena, Words
+from engine.formats.column_arena import ArrayArena, Words
+from engine.formats.column_maps import TABLE_ENTRIES
 from engine.records import ByteSpans
-
-
-class ArrayArena(ColumnArena):
-    """Of programs that end lists and maps with ARRAY_END, which needs where their offsets are: Avro's, JSON's."""
-
-    def _lay_out(self, capacity: Words, data_size: Words) -> None:
-        super()._lay_out(capacity, data_size)
-        rows = self._rows
-        ends_of_lists = rows[:, op.OPERATION] == op.ARRAY_END
-        rows[ends_of_lists, op.VALUES] = rows[rows[ends_of_lists, op.SLOT], op.VALUES]
 
 
 class Arena(ArrayArena):

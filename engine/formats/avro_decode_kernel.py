@@ -9,46 +9,43 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from engine.formats.avro_leaf_kernels import BAD, NO_ROOM, null_leaf, read_leaf, read_number
-from engine.formats.avro_map_kernel import has_key_twice, take_back_list
+from engine.formats.avro_leaf_kernels import BAD, read_leaf, read_number
 from engine.formats.avro_operations import (
-    ARRAY,
-    ARRAY_END,
-    END,
     ENDS_EARLY,
-    FIRST_KEPT,
-    IS_MAP,
-    KEY_TWICE,
-    LAST_LEAF,
     LEFT_OVER,
-    LEVEL,
     MAX_SKIP_DEPTH,
     NEGATIVE_LENGTH,
     NO_BRANCH,
     NO_COLUMN,
+    SEVERAL_BLOCKS,
+)
+from engine.formats.avro_skip_kernel import skip_value
+from engine.formats.column_fill_kernels import NO_ROOM, close_list, fill_null, next_element
+from engine.formats.column_operations import (
+    ARRAY,
+    ARRAY_END,
+    END,
+    FIRST_KEPT,
+    LAST_LEAF,
+    LEVEL,
     OPAQUE,
     OPERATION,
     PARAMETER,
+    ROW_BYTES,
     ROW_WIDTH,
-    SEVERAL_BLOCKS,
     TARGET,
     TOO_LARGE,
     UNION,
     VALID,
     VALUES,
 )
-from engine.formats.avro_skip_kernel import skip_value
 from engine.formats.column_program import ISSUE_BITS
-from engine.formats.memory_kernels import load_i32, load_u8, set_word, store_i32, store_u8, word
+from engine.formats.confluent_framing import FRAMED, HEADER_BYTES
+from engine.formats.memory_kernels import load_u8, set_word, store_i32, store_u8, word
 from engine.kernel_types import read_only, strided, writable
-
-HEADER_BYTES = 5
-FRAMED = 0
 
 # An issue that means: make room, begin again.
 NEEDS_ROOM = -1
-
-ROW_BYTES = 8 * ROW_WIDTH
 
 _DECODE_BLOCK = types.int64(
     read_only(types.uint8), strided(types.int64), strided(types.int32), read_only(types.uint8),
@@ -56,27 +53,6 @@ _DECODE_BLOCK = types.int64(
     read_only(types.int32), writable(types.uint8), writable(types.int64), writable(types.int64),
     read_only(types.int64), writable(types.int64), writable(types.int32), types.boolean, writable(types.int64),
 )  # fmt: skip
-
-
-@njit(nogil=True, cache=True)
-def fill_null(program, first, last, arena, entry):  # type: ignore[no-untyped-def]
-    """Null for the operations ``first <= at < last``, which all lie on one level."""
-    at = first
-    while at < last:
-        row = program + ROW_BYTES * at
-        operation = word(row, OPERATION)
-        if operation <= LAST_LEAF:
-            null_leaf(row, arena, entry)
-        elif operation == ARRAY:
-            slot = arena + word(row, VALUES) + 4 * entry
-            store_i32(slot + 4, load_i32(slot))
-            if word(row, VALID) >= 0:
-                store_u8(arena + word(row, VALID) + entry, np.uint8(0))
-            at = word(row, TARGET)
-            continue
-        elif operation == UNION and word(row, VALID) >= 0:
-            store_u8(arena + word(row, VALID) + entry, np.uint8(0))
-        at += 1
 
 
 @njit(nogil=True, cache=True, forceinline=True)
@@ -94,16 +70,6 @@ def read_block_header(base, at, end):  # type: ignore[no-untyped-def]
     if at < 0:
         issue = np.int64(ENDS_EARLY)
     return count, at, issue
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def next_element(level, counts, capacity):  # type: ignore[no-untyped-def]
-    """The next free entry of a level, or NO_ROOM."""
-    entry = word(counts, level)
-    if entry >= word(capacity, level):
-        return np.int64(NO_ROOM)
-    set_word(counts, level, entry + 1)
-    return entry
 
 
 @njit(nogil=True, cache=True, forceinline=True)
@@ -146,23 +112,6 @@ def continue_list(base, at, end, left):  # type: ignore[no-untyped-def]
         if at >= 0 and left != 0:
             issue = np.int64(SEVERAL_BLOCKS)
     return left, at, issue
-
-
-@njit(nogil=True, cache=True)
-def close_list(program, step, row, arena, entry, counts, stack, map_table, issue):  # type: ignore[no-untyped-def]
-    """Where a list ends its entry ends too; a map with a key twice is null. Returns the issue."""
-    level = word(row, LEVEL)
-    slot = arena + word(row, VALUES) + 4 * entry
-    begin, end = np.int64(load_i32(slot)), word(counts, level)
-    if word(row, PARAMETER) == IS_MAP:
-        first = word(row, TARGET)
-        if has_key_twice(arena, program + ROW_BYTES * first, begin, end, map_table):
-            take_back_list(program, first - 1, step + 1, arena, counts, begin, stack)
-            store_u8(arena + word(row, VALID) + entry, np.uint8(0))
-            end = begin
-            issue = np.int64(KEY_TWICE)
-    store_i32(slot + 4, np.int32(end))
-    return issue
 
 
 @njit(nogil=True, cache=True)

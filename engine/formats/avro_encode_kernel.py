@@ -10,7 +10,17 @@ import numpy as np
 from numba import njit, types
 
 from engine.formats.avro_leaf_kernels import DAY_MICROS
-from engine.formats.avro_operations import (
+from engine.formats.column_encoding import (
+    BAD_INDEX,
+    BAD_OFFSETS,
+    NO_COLUMN,
+    NO_ROOM,
+    NO_SYMBOL,
+    NOT_REPRESENTABLE,
+    NULL_FOUND,
+    is_set,
+)
+from engine.formats.column_operations import (
     ARRAY,
     ARRAY_END,
     BOOLEAN,
@@ -65,17 +75,6 @@ from engine.kernel_types import read_only, writable
 # Every operation may write this many bytes before it asks for room: the longest number, or a UUID's text.
 ROOM = 64
 
-NO_ROOM, NULL_FOUND, NO_SYMBOL, BAD_OFFSETS, BAD_INDEX, NOT_REPRESENTABLE, NO_COLUMN = -1, -2, -3, -4, -5, -6, -7
-
-ENCODE_PROBLEM = {
-    NULL_FOUND: "it is null, which its schema does not allow",
-    NO_SYMBOL: "it holds a text that is no symbol of the enum",
-    BAD_OFFSETS: "its offsets leave its data",
-    BAD_INDEX: "it points outside of its dictionary",
-    NOT_REPRESENTABLE: "it holds a value that its schema's type does not have",
-    NO_COLUMN: "a value was read from it that no column holds",
-}
-
 _ENCODE_ROWS = types.int64(
     read_only(types.int64), types.int64, types.int64,
     read_only(types.int64), read_only(types.int64),
@@ -93,11 +92,6 @@ def write_number(to, value):  # type: ignore[no-untyped-def]
         left >>= np.uint64(7)
     store_u8(to, np.uint8(left))
     return to + 1
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def is_set(address, bit):  # type: ignore[no-untyped-def]
-    return (load_u8(address + (bit >> 3)) >> np.uint8(bit & 7)) & 1 == 1
 
 
 @njit(nogil=True, cache=True, forceinline=True)

@@ -17,40 +17,41 @@ import numpy as np
 from numba import njit
 
 from engine.formats.avro_operations import (
+    DECIMAL_NOT_MINIMAL,
+    DECIMAL_RANGE,
+    ENDS_EARLY,
+    INT_TOO_WIDE,
+    KEY_NOT_UTF8,
+    NEGATIVE_LENGTH,
+    NO_SYMBOL,
+    NOT_BOOLEAN,
+    NOT_MINIMAL,
+    NOT_UTF8,
+    TIME_RANGE,
+    TIMESTAMP_RANGE,
+    UUID_FORM,
+)
+from engine.formats.column_fill_kernels import NO_ROOM
+from engine.formats.column_operations import (
     BOOLEAN,
     BYTES,
     DATA,
     DATA_SIZE,
     DECIMAL_BYTES,
     DECIMAL_FIXED,
-    DECIMAL_NOT_MINIMAL,
-    DECIMAL_RANGE,
     DOUBLE,
-    ENDS_EARLY,
     ENUM,
-    FIXED,
-    FLOAT,
     INT,
-    INT_TOO_WIDE,
-    KEY_NOT_UTF8,
     LONG,
     MAP_KEY,
     NARROW,
-    NEGATIVE_LENGTH,
-    NO_SYMBOL,
-    NOT_BOOLEAN,
-    NOT_MINIMAL,
-    NOT_UTF8,
     OPERATION,
     PARAMETER,
     STRING,
     TARGET,
     TIME_MICROS,
     TIME_MILLIS,
-    TIME_RANGE,
     TIMESTAMP_MILLIS,
-    TIMESTAMP_RANGE,
-    UUID_FORM,
     UUID_TEXT,
     VALID,
     VALUES,
@@ -70,7 +71,6 @@ from engine.formats.memory_kernels import (
 from engine.formats.utf8_kernels import is_utf8
 
 BAD = -1
-NO_ROOM = -2
 
 DAY_MILLIS = 86_400_000
 DAY_MICROS = 86_400_000_000
@@ -338,28 +338,3 @@ def read_leaf(base, size, at, end, row, pool, pool_start, arena, entry):  # type
     # FLOAT and FIXED: the column holds the bytes as they are.
     copy(arena + word(row, VALUES) + width * entry, base + at, width)
     return at + width, np.int64(0)
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def null_leaf(row, arena, entry):  # type: ignore[no-untyped-def]
-    """Entry ``entry`` of a leaf's column becomes null; what lies under it is set to zero, not left as it was."""
-    operation = word(row, OPERATION)
-    if operation in (STRING, BYTES, ENUM):
-        slot = arena + word(row, VALUES) + 4 * entry
-        store_i32(slot + 4, load_i32(slot))
-    elif operation in (INT, FLOAT):
-        store_i32(arena + word(row, VALUES) + 4 * entry, np.int32(0))
-    elif operation in (DECIMAL_BYTES, DECIMAL_FIXED):
-        slot = arena + word(row, VALUES) + 16 * entry
-        store_i64(slot, np.int64(0))
-        store_i64(slot + 8, np.int64(0))
-    elif operation == BOOLEAN:
-        store_u8(arena + word(row, VALUES) + entry, np.uint8(0))
-    elif operation in (FIXED, UUID_TEXT):
-        size = word(row, PARAMETER)
-        for index in range(size):
-            store_u8(arena + word(row, VALUES) + size * entry + index, np.uint8(0))
-    else:
-        store_i64(arena + word(row, VALUES) + 8 * entry, np.int64(0))
-    if word(row, VALID) >= 0:
-        store_u8(arena + word(row, VALID) + entry, np.uint8(0))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.formats import avro_operations as op
+from engine.formats import column_operations as op
 from engine.formats.avro_mapping import (
     FieldNode,
     Kind,

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.formats import avro_operations as op
+from engine.formats import column_operations as op
 from engine.formats.column_program import ISSUE_BITS, ColumnProgram, Layout
 from engine.formats.confluent_framing import FRAMED, NULL_VALUE
 from engine.formats.memory_kernels import SLACK
@@ -216,6 +216,16 @@ class ColumnArena(ABC):
             storage = pa.Array.from_buffers(kind.storage_type, count, [validity, values])
             return pa.ExtensionArray.from_storage(kind, storage)
         return pa.Array.from_buffers(kind, count, [validity, values])
+
+
+class ArrayArena(ColumnArena):
+    """Of programs that end lists and maps with ARRAY_END, which needs where their offsets are: Avro's, JSON's."""
+
+    def _lay_out(self, capacity: Words, data_size: Words) -> None:
+        super()._lay_out(capacity, data_size)
+        rows = self._rows
+        ends_of_lists = rows[:, op.OPERATION] == op.ARRAY_END
+        rows[ends_of_lists, op.VALUES] = rows[rows[ends_of_lists, op.SLOT], op.VALUES]
 
 
 def _lists_of(layouts: Sequence[Layout | None]) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.formats import avro_operations as op
+from engine.formats import column_operations as op
 from engine.formats.memory_kernels import SLACK
 from engine.formats.value_codec import Placement
 
@@ -37,9 +37,9 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ColumnProgram:
-    """``rows`` int64[m, k], one an operation, whose first columns are those of ``avro_operations``. Per operation: the
-    ``paths`` for messages, ``whys`` of those without a column, the ``level`` it lies on, the ``width`` in bytes of an
-    entry's values (0: none), whether it has its own validity bytes or string data, and the enum it writes, of
+    """``rows`` int64[m, k], one an operation, whose first columns are those of ``column_operations``. Per operation:
+    the ``paths`` for messages, ``whys`` of those without a column, the ``level`` it lies on, the ``width`` in bytes of
+    an entry's values (0: none), whether it has its own validity bytes or string data, and the enum it writes, of
     ``symbols``. ``nesting`` is how deep values lie in each other; ``pool`` the texts that a byte may unfold to, each of
     which begins at its ``pool_start``; ``layouts`` are the table's columns, None for those the schema lacks.
     """

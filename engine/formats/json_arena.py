@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.formats import json_operations as op
-from engine.formats.avro_arena import ArrayArena
-from engine.formats.avro_map_kernel import TABLE_ENTRIES
+from engine.formats.column_arena import ArrayArena
+from engine.formats.column_maps import TABLE_ENTRIES
 from engine.formats.json_decode_kernel import decode_rows
 from engine.formats.json_form_book import FormBook
 from engine.formats.json_program import JsonProgram

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
 from engine.formats import json_operations as op
-from engine.formats.avro_binding import Binding
-from engine.formats.avro_operations import FIRST_KEPT
+from engine.formats.column_binding import Binding
+from engine.formats.column_operations import FIRST_KEPT
 from engine.formats.column_program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, HEADER_BYTES, NULL_VALUE, read_headers
 from engine.formats.findings import Findings, distinct

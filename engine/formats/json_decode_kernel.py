@@ -9,15 +9,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from engine.formats.avro_decode_kernel import ROW_BYTES, close_list, fill_null, next_element
-from engine.formats.avro_map_kernel import take_back_list
-from engine.formats.avro_operations import (
+from engine.formats.column_fill_kernels import close_list, fill_null, next_element
+from engine.formats.column_maps import take_back_list
+from engine.formats.column_operations import (
     ARRAY,
     FIRST_KEPT,
     IS_MAP,
     LEVEL,
     OPERATION,
     PARAMETER,
+    ROW_BYTES,
     TARGET,
     TOO_LARGE,
     UNION,
@@ -25,6 +26,7 @@ from engine.formats.avro_operations import (
     VALUES,
 )
 from engine.formats.column_program import ISSUE_BITS
+from engine.formats.confluent_framing import FRAMED
 from engine.formats.json_form_kernel import find_form
 from engine.formats.json_operations import (
     BYTE_ORDER_MARK,
@@ -99,7 +101,6 @@ from engine.kernel_types import read_only, strided, writable
 
 VALUE, MEMBER, AFTER = range(3)
 NEEDS_ROOM = -1
-FRAMED = 0
 UTF8_MARK = 0xBFBBEF
 
 _DECODE_ROWS = types.int64(

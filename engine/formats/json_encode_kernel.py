@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from engine.formats.avro_encode_kernel import BAD_INDEX, BAD_OFFSETS, NO_ROOM, NOT_REPRESENTABLE, is_set
-from engine.formats.avro_operations import (
+from engine.formats.column_encoding import BAD_INDEX, BAD_OFFSETS, NO_ROOM, NOT_REPRESENTABLE, is_set
+from engine.formats.column_operations import (
     S_BIT_OFFSET,
     S_CHILD_COUNT,
     S_DATA,

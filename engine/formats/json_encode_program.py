@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.formats import avro_operations as arena_op
+from engine.formats import column_operations as arena_op
 from engine.formats import json_encode_kernel as e
 from engine.formats import json_operations as op
 from engine.formats.json_form import Form

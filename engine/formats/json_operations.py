@@ -1,11 +1,13 @@
 """The words that the JSON program, its kernels and its forms share.
 
-The arena's rows are those of the Avro program (``avro_operations``): leaves LONG, DOUBLE, BOOLEAN and STRING, a list
+The arena's rows are those of the Avro program (``column_operations``): leaves LONG, DOUBLE, BOOLEAN and STRING, a list
 or map from ARRAY to ARRAY_END, an object as a UNION that owns its validity, OPAQUE for what has no column. Beside them
 stand the tables of this module.
 """
 
 from __future__ import annotations
+
+from engine.formats.column_operations import KEY_TWICE, MAX_MAP_KEYS, TOO_LARGE
 
 # Columns of the table of objects, one row an operation of the arena's program: where an object's members begin.
 O_FIRST = 0
@@ -82,7 +84,7 @@ NOT_ASCII = 1 << 29
 ENDS_RUN = 1 << 30
 ALWAYS_ESCAPED = 1 << 31
 
-# What can be wrong with a record: avro_operations' codes keep their meaning (TOO_LARGE 8, FIRST_KEPT 64, KEY_TWICE 75).
+# What can be wrong with a record, beside what any format may find (column_operations).
 ENDS_EARLY = 1
 NOT_JSON = 2
 TOO_DEEP = 7
@@ -110,10 +112,10 @@ ISSUE_TEXT = {
     ENDS_EARLY: "the value ends inside",
     NOT_JSON: "the value is not JSON",
     TOO_DEEP: f"the value nests deeper than {MAX_DEPTH} levels",
-    8: "the value unfolds beyond the memory set for one block",
+    TOO_LARGE: "the value unfolds beyond the memory set for one block",
     NOT_UTF8: "a string is not UTF-8",
     MORE_BEHIND: "something follows the value",
-    75: "a map has a key twice, or more than 65536 keys",
+    KEY_TWICE: f"a map has a key twice, or more than {MAX_MAP_KEYS} keys",
     NO_COLUMN: "no column holds the member",
     NO_MEMBER: "a member is none of the schema's",
     OTHER_TYPE: "the value is of another type than its column",

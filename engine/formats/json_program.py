@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.formats import avro_operations as arena_op
+from engine.formats import column_operations as arena_op
 from engine.formats import json_operations as op
 from engine.formats.column_program import ColumnCompiler, ColumnProgram, Layout
 from engine.formats.json_mapping import VALUE_NAME, arrow_type, column_names

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from engine.formats.avro_operations import (
+from engine.formats.column_operations import (
     BOOLEAN,
     DATA,
     DATA_SIZE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.formats.avro_map_kernel import TABLE_ENTRIES
 from engine.formats.column_arena import ColumnArena, Words
+from engine.formats.column_maps import TABLE_ENTRIES
 from engine.formats.protobuf_decode_kernel import FRAME_WORDS, decode_block
 from engine.formats.protobuf_operations import LONGEST_NUMBER_TEXT, MAX_GROUP_DEPTH
 from engine.formats.protobuf_program import Program

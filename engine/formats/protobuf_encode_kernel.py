@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from engine.formats.avro_encode_kernel import BAD_OFFSETS, NO_ROOM, NULL_FOUND
-from engine.formats.avro_operations import S_CHILD_COUNT, S_OFFSETS, SLOT_WIDTH
+from engine.formats.column_encoding import BAD_OFFSETS, NO_ROOM, NULL_FOUND
+from engine.formats.column_operations import S_CHILD_COUNT, S_OFFSETS, SLOT_WIDTH
 from engine.formats.memory_kernels import load_i32, set_word, store_u8, word
 from engine.formats.protobuf_column_kernels import ROW_BYTES
 from engine.formats.protobuf_operations import (

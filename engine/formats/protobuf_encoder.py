@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.formats import avro_operations as shared
-from engine.formats.avro_binding import Binding
-from engine.formats.avro_encode_kernel import ENCODE_PROBLEM, NO_ROOM
+from engine.formats import column_operations as shared
+from engine.formats.column_binding import Binding
+from engine.formats.column_encoding import ENCODE_PROBLEM, NO_ROOM
 from engine.formats.protobuf_encode_kernel import FRAME_WORDS, encode_rows
 from engine.formats.protobuf_mapping import EnumTable
 from engine.formats.protobuf_program import Program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from engine.formats.avro_map_kernel import FEW_KEYS, MAX_PROBES, has_key_twice
+from engine.formats.column_maps import FEW_KEYS, MAX_PROBES, has_key_twice
 from engine.formats.memory_kernels import load_i32, load_i64, load_u8, set_word, store_i32, store_u8, word
 from engine.formats.protobuf_column_kernels import ROW_BYTES, null_leaf, set_valid
 from engine.formats.protobuf_operations import (

@@ -1,12 +1,12 @@
 """The words that the Protobuf program and its kernels share: operations, kinds of values, columns of rows, issues.
 
 A program is a table of one row an operation, int64[m, ROW_WIDTH]. Its first nine columns are those that the arena and
-the binding know (``avro_operations``); VALID, VALUES, DATA and DATA_SIZE are set as the arena is laid out.
+the binding know (``column_operations``); VALID, VALUES, DATA and DATA_SIZE are set as the arena is laid out.
 """
 
 from __future__ import annotations
 
-from engine.formats import avro_operations as shared
+from engine.formats import column_operations as shared
 
 OPERATION = shared.OPERATION
 VALUES, VALID, DATA, DATA_SIZE = shared.VALUES, shared.VALID, shared.DATA, shared.DATA_SIZE
@@ -29,7 +29,7 @@ ROW_WIDTH = 19
 PAST_ALL_NUMBERS = 1 << 40
 MAX_MAP_KEYS = shared.MAX_MAP_KEYS
 
-# Operations. None may have the number of avro_operations.ARRAY or ARRAY_END: to the arena those are lists of its own.
+# Operations. None may have the number of column_operations.ARRAY or ARRAY_END: to the arena those are lists of its own.
 LEAF, MESSAGE, LEAVES, MESSAGES, ELEMENT, NANOS, OPAQUE, END = range(8)
 
 # Kinds of a leaf: how it is written.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from engine.formats.avro_encode_kernel import (
+from engine.formats.column_encoding import (
     BAD_INDEX,
     BAD_OFFSETS,
     NO_ROOM,
@@ -19,7 +19,7 @@ from engine.formats.avro_encode_kernel import (
     NULL_FOUND,
     is_set,
 )
-from engine.formats.avro_operations import (
+from engine.formats.column_operations import (
     S_BIT_OFFSET,
     S_DATA,
     S_DATA_SIZE,

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.formats import avro_operations as op
+from engine.formats import column_operations as op
 from engine.formats.column_program import ColumnProgram, Layout
 
 # Buffers without bytes may have no address; an address of something is all the kernel needs to add zero to.

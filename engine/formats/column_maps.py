@@ -5,19 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from engine.formats.avro_operations import (
-    ARRAY,
-    ARRAY_END,
-    DATA,
-    LEVEL,
-    MAX_MAP_KEYS,
-    OPERATION,
-    ROW_WIDTH,
-    VALUES,
-)
+from engine.formats.column_operations import ARRAY, ARRAY_END, DATA, LEVEL, MAX_MAP_KEYS, OPERATION, ROW_BYTES, VALUES
 from engine.formats.memory_kernels import load_i32, load_u8, set_word, store_i32, word
-
-ROW_BYTES = 8 * ROW_WIDTH
 
 # Up to here every key is compared with every other, which is faster than hashing.
 FEW_KEYS = 12
