@@ -13,8 +13,7 @@ from bench.measurement import Measurement
 from bench.python_producers import python_values
 from bench.value_formats import SCHEMA_ID, TITLE, schema_text
 from bench.value_records import KINDS
-from engine.formats.schema_source import PLAIN_SCHEMA_ID
-from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
+from engine.formats.value_codec import PLAIN_SCHEMA_ID, CodecSpec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
 
 RECORDS = 2_000

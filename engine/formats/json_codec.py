@@ -24,9 +24,8 @@ from engine.formats.json_form import form_of, text_of
 from engine.formats.json_inference import INFERENCE, MAX_VERSIONS, OPEN, Inference
 from engine.formats.json_mapping import REST_COLUMN, form_column
 from engine.formats.json_program import JsonProgram, compile_program
-from engine.formats.schema_source import PLAIN_SCHEMA_ID
-from engine.formats.utf8_kernels import rows_not_utf8
 from engine.formats.value_codec import (
+    PLAIN_SCHEMA_ID,
     CodecSpec,
     Columns,
     Decoded,
@@ -38,6 +37,7 @@ from engine.formats.value_codec import (
 )
 from engine.formats.writer_schemas import WriterSchemas, ids_of
 from engine.records import NULL_LENGTH, ByteSpans
+from engine.utf8_rows import rows_not_utf8
 
 __all__ = ["JsonCodec", "open_codec", "propose_fields"]
 

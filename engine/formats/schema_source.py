@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-PLAIN_SCHEMA_ID = -1
-"""Asks for the schema of values that name none: the newest of the topic, which no registry gives this id."""
-
 
 class Role(StrEnum):
     """Which part of a record a schema describes, as serializers name it in a subject."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from engine.errors import Invalid
 from engine.formats.single_column import fill_column, spans_of_wanted
-from engine.formats.utf8_kernels import rows_not_utf8
 from engine.formats.value_codec import (
     NO_REASON,
     CodecSpec,
@@ -23,6 +22,7 @@ from engine.formats.value_codec import (
     add_fields,
 )
 from engine.records import NULL_LENGTH, ByteSpans
+from engine.utf8_rows import rows_not_utf8
 
 VALUE_FIELD = pa.field("value", pa.string())
 NOT_UTF8 = "not UTF-8"

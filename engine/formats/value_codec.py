@@ -30,6 +30,9 @@ _MODULE_OF_FORMAT = {
 }
 _MODULE_OF_ENVELOPE = {"debezium": "engine.formats.debezium"}
 
+PLAIN_SCHEMA_ID = -1
+"""The schema of values that name none: the newest of the topic, which no registry gives this id."""
+
 EVERY_OTHER_ID = -(1 << 31)
 """In ``CodecSpec.unresolved``: so many ids can't be resolved that no more are asked for. No schema has this id."""
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.utf8_kernels import rows_not_utf8
 from engine.records import ByteSpans, Headers
 from engine.table.columns import HEADERS_TYPE
 from engine.table.header_kernels import decode_header_sections, encode_header_sections
+from engine.utf8_rows import rows_not_utf8
 
 
 def header_columns(headers: Headers | None, count: int) -> tuple[pa.Array, pa.Array]:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
 from engine.formats.type_promotion import promoted
-from engine.formats.utf8_kernels import rows_not_utf8
 from engine.formats.value_codec import Decoded, ValueCodec, Verdict
 from engine.records import NULL_LENGTH, ByteSpans
 from engine.table.columns import TableLayout
 from engine.table.raw_columns import binary_column, kept_bytes, rows_kept, spans_of, with_raw
+from engine.utf8_rows import rows_not_utf8
 
 
 def key_columns(layout: TableLayout, keys: ByteSpans, decoded: Decoded | None) -> dict[str, pa.Array]:

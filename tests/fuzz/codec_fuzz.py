@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from bench.value_formats import SCHEMA_ID, TRIALS
 from bench.value_records import KINDS
-from engine.formats.schema_source import PLAIN_SCHEMA_ID
-from engine.formats.value_codec import CodecSpec, ValueCodec, Verdict, open_codec, propose_fields
+from engine.formats.value_codec import PLAIN_SCHEMA_ID, CodecSpec, ValueCodec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
 from tests.fuzz.hostile_bytes import hostile
 

@@ -9,8 +9,7 @@ import pytest
 
 from bench.java_producers import read_values, run_java
 from engine.formats.json_inference import INFERENCE, OPEN
-from engine.formats.schema_source import PLAIN_SCHEMA_ID
-from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
+from engine.formats.value_codec import PLAIN_SCHEMA_ID, CodecSpec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
 from floeberg.maven_jars import MavenArtifact
 

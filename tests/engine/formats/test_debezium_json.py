@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.formats.json_inference import INFERENCE, OPEN
-from engine.formats.schema_source import PLAIN_SCHEMA_ID
-from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
+from engine.formats.value_codec import PLAIN_SCHEMA_ID, CodecSpec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
 from tests.engine.formats.conformance import ValueCodecConformance
 from tests.engine.formats.debezium_examples import changes

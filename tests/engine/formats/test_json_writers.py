@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from engine.formats.schema_source import PLAIN_SCHEMA_ID
-from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
+from engine.formats.value_codec import PLAIN_SCHEMA_ID, CodecSpec, Verdict, open_codec, propose_fields
 from engine.records import ByteSpans
 from tests.engine.formats.conformance import rebuilt
 
