@@ -18,7 +18,6 @@ KERNEL_MODULES = (
     "engine.kafka_log.batch_writer",
     "engine.kafka_log.segment_reader",
     "engine.log_reader",
-    "engine.table.parquet_writer",
     "engine.table.rows",
     "engine.table.verifier",
 )

@@ -12,10 +12,11 @@ knows every bit: the table's manifests keep it (data_file.py).
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import crc32c
 import numpy as np
@@ -93,27 +94,36 @@ class FileChecksums:
         return parts
 
 
-class ChecksummedFile:
+class ChecksummedFile(io.RawIOBase):
     """Stands between a Parquet writer and the file it writes to, and fills the checksums in as the footer passes.
 
-    Knows nothing of the writer but that it writes from the front to the back and its footer, which has ``key_value``,
-    last. Memory: what is written after ``key_value`` was asked for.
+    A file object for ``pyarrow.PythonFile``. Knows nothing of the writer but that it writes from the front to the back
+    and its footer, which has ``key_value``, last. Memory: what is written after ``key_value`` was asked for.
     """
 
-    def __init__(self, write: Callable[[bytes], object]) -> None:
+    def __init__(self, write: Callable[[memoryview], object]) -> None:
         self._write = write
         self._position = 0
         self._checksum = 0
         self._groups: list[tuple[int, int]] = []
-        self._tail: list[bytes] | None = None
+        self._tail: bytearray | None = None
 
-    def write(self, data: bytes) -> None:
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        content = memoryview(data)
         if self._tail is not None:
-            self._tail.append(data)
-            return
-        self._checksum = crc32c.crc32c(memoryview(data)[max(0, _MAGIC_BYTES - self._position) :], self._checksum)
-        self._position += len(data)
-        self._write(data)
+            self._tail += content
+        else:
+            self._checksum = crc32c.crc32c(content[max(0, _MAGIC_BYTES - self._position) :], self._checksum)
+            self._position += len(content)
+            self._write(content)
+        return len(content)
+
+    def drop(self) -> None:
+        """The file will not be: what a writer still writes, as its buffers are collected, goes nowhere."""
+        self._write = len
 
     def end_row_group(self) -> None:
         """What was written since the last row group is one."""
@@ -122,14 +132,14 @@ class ChecksummedFile:
 
     def key_value(self) -> dict[str, str]:
         """For the footer, after the last row group; page index and footer are held back from now on."""
-        self._tail = []
+        self._tail = bytearray()
         groups = [[end, f"{checksum:08x}"] for end, checksum in self._groups]
         return {CHECKSUMS_KEY: json.dumps({"footer": "0" * _DIGITS, "page_index": "0" * _DIGITS, "row_groups": groups})}
 
     def finish(self) -> int:
         """Write what was held back, now that all of it is there; returns the footer's checksum."""
         assert self._tail is not None, "the footer has the checksums' key"
-        tail = bytearray(b"".join(self._tail))
+        tail = self._tail
         end = len(tail) - _TRAILER_BYTES
         start = end - int.from_bytes(tail[end : end + 4], "little")
         footer = np.frombuffer(tail, np.uint8)[start:end]
@@ -138,7 +148,7 @@ class ChecksummedFile:
         _put_digits(tail, start + value.start + _PAGE_INDEX_AT, crc32c.crc32c(bytes(tail[:start])))
         checksum = int(crc32c.crc32c(bytes(tail[start:end])))
         _put_digits(tail, start + value.start + _FOOTER_AT, checksum)
-        self._write(bytes(tail))
+        self._write(memoryview(tail))
         return checksum
 
 

@@ -269,10 +269,8 @@ class _Claims:
         )
         if ours != theirs or chunk.dictionary_start != (shown.dictionary_page_offset or None):
             yield f"column {self._name}: two readers of the footer find other sizes and places: {ours}, {theirs}"
-        column, whole = self.facts.column, self.facts.whole[self.leaf]
-        # Readers leave such a column out. A required one can't be null itself, whatever lies in it.
-        has_values = whole.null_count < whole.value_count
-        if chunk.is_null and (has_values or (self.facts.field.nullable and column.null_count < len(column))):
+        # Readers leave such a column out.
+        if chunk.is_null and self.facts.column.null_count < len(self.facts.column):
             yield f"column {self._name}: the footer says that there is nothing but nulls, and there are values"
 
     def _false_statistics(self, facts: LeafFacts) -> Iterator[str]:

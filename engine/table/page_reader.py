@@ -16,11 +16,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.table.footer_encoding import encode_footer
 from engine.table.page_index import PageLayout
 from engine.table.parquet_footer import MAGIC, ByteRange, ColumnChunk, ParquetFooter, RowGroup
 from engine.table.ranged_file import RangedFile
-from engine.table.thrift_compact import I64, LIST, STRUCT, ThriftStruct, ThriftTape, listed, struct, zigzag
+from engine.table.thrift_compact import I32, I64, LIST, STRUCT, ThriftStruct, ThriftTape, listed, struct, zigzag
 
 WHOLE_GROUP_BYTES = 4 << 20
 """A remote row group up to this size is fetched whole even for a single read: one request costs less than ten."""
@@ -134,8 +133,15 @@ def _small_file(
             values = chunk.value_count if whole else _value_count(views[-1], file)
         columns.append(_chunk_metadata(chunk, start, at - start, pages, dictionary, values))
     row_group = struct(((1, LIST, listed(STRUCT, columns)), (2, I64, zigzag(at)), (3, I64, zigzag(run.row_count))))
-    pieces.append(encode_footer(schema=_schema_of(footer, chunks), row_count=run.row_count, row_groups=[row_group]))
-    return b"".join(pieces)
+    file_metadata = struct(
+        (
+            (1, I32, zigzag(2)),
+            (2, LIST, listed(STRUCT, _schema_of(footer, chunks))),
+            (3, I64, zigzag(run.row_count)),
+            (4, LIST, listed(STRUCT, [row_group])),
+        )
+    )
+    return b"".join([*pieces, file_metadata, len(file_metadata).to_bytes(4, "little"), MAGIC])
 
 
 def _chunk_metadata(

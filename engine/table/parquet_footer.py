@@ -40,7 +40,7 @@ _INTEGER_BYTES = {1: 4, 2: 8}
 
 _COLUMN_BYTES = 400  # memory of a column beside its place in the footer's bytes, measured with tracemalloc
 _BYTE_ARRAY = 6
-_REPEATED = 2
+_OPTIONAL, _REPEATED = 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,8 @@ class LeafColumn:
     """The level of a value that is there: 0 for a required column."""
     repetition_level: int
     """How many lists and maps it lies in."""
+    is_optional: bool
+    """Whether the top-level column it belongs to may be null."""
 
     @property
     def repeated(self) -> bool:
@@ -278,9 +280,11 @@ def _leaf_columns(
     tops: list[tuple[str, int]] = []
     remaining = int(elements[0].get(5, 0))
     open_groups: list[_OpenGroup] = []
+    is_optional = False
     for element in elements[1:]:
         if not open_groups:
             tops.append((element[4].decode(), 0))
+            is_optional = int(element.get(3, 0)) == _OPTIONAL
             remaining -= 1
         parent = open_groups[-1] if open_groups else _OpenGroup(path=(), repetition=0, level=0, left=1)
         parent.left -= 1
@@ -294,7 +298,9 @@ def _leaf_columns(
         if children > 0:
             open_groups.append(_OpenGroup(path=path, repetition=repeated, level=level, left=children))
         else:
-            leaves.append(LeafColumn(path=path, definition_level=level, repetition_level=repeated))
+            leaves.append(
+                LeafColumn(path=path, definition_level=level, repetition_level=repeated, is_optional=is_optional)
+            )
         while open_groups and open_groups[-1].left == 0:
             open_groups.pop()
     if remaining != 0 or open_groups:
@@ -362,8 +368,8 @@ def _byte_range(start: int | None, size: int | None) -> ByteRange | None:
 
 
 def _is_null(column: LeafColumn, statistics: ThriftStruct, sizes: ThriftStruct, row_count: int) -> bool:
-    if column.definition_level == 0:
-        return False
+    if not column.is_optional:
+        return False  # the least definition level of a required list is that of an empty one
     if len(column.path) == 1:
         return bool(statistics.get(3) == row_count)
     # A null leaf may stand for a null struct, a struct with a null field, or an empty list: only the histogram of

@@ -39,15 +39,23 @@ DELTA_LENGTH_BYTE_ARRAY = "DELTA_LENGTH_BYTE_ARRAY"
 DELTA_BYTE_ARRAY = "DELTA_BYTE_ARRAY"
 ENCODINGS = frozenset({DICTIONARY, PLAIN, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY})
 
+UNCOMPRESSED = "UNCOMPRESSED"
+"""After a column's encoding in the settings' text: its pages are stored as they are."""
+
 _DICTIONARY_REPEATS = 0.5
 """A dictionary is tried where at most this share of the values is distinct: beyond it, it costs and saves nothing."""
+
+_WORTH_COMPRESSING = 0.95
+"""Compression that leaves more than this share of a sample is left out; every reader saves its time too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSettings:
-    """The encoding of each leaf column by its path in the file (``items.list.element.sku``)."""
+    """The encoding of each leaf column by its path in the file (``items.list.element.sku``), and which columns' pages
+    are not compressed."""
 
     encodings: Mapping[str, str] = field(default_factory=dict)
+    uncompressed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for path, encoding in self.encodings.items():
@@ -55,14 +63,21 @@ class ParquetSettings:
                 raise Invalid(f"the column {path} is to be encoded as {encoding}, which no writer here does")
 
     def to_json(self) -> str:
-        return json.dumps(dict(self.encodings), sort_keys=True)
+        def text(path: str, encoding: str) -> str:
+            return f"{encoding} {UNCOMPRESSED}" if path in self.uncompressed else encoding
+
+        return json.dumps({path: text(path, encoding) for path, encoding in self.encodings.items()}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Raises Invalid when the text is not what ``to_json`` writes."""
         try:
-            return cls(encodings=dict(json.loads(text)))
-        except (ValueError, TypeError) as error:
+            words = {path: str(told).split() for path, told in json.loads(text).items()}
+            return cls(
+                encodings={path: told[0] for path, told in words.items()},
+                uncompressed=frozenset(path for path, told in words.items() if told[1:] == [UNCOMPRESSED]),
+            )
+        except (ValueError, TypeError, AttributeError, IndexError) as error:
             raise Invalid(f"Parquet settings are not the JSON that this program writes: {error!r}") from error
 
     def covers(self, schema: pa.Schema) -> bool:
@@ -78,9 +93,10 @@ class ParquetSettings:
     def writer_options(self, schema: pa.Schema) -> dict[str, Any]:
         """The keyword arguments for ``pyarrow.parquet.ParquetWriter``."""
         encodings = {path: self.encoding_of(path, leaf.type) for path, leaf in leaves(schema)}
+        compressed = [path for path in encodings if path not in self.uncompressed]
         return {
-            "compression": _COMPRESSION,
-            "compression_level": _COMPRESSION_LEVEL,
+            "compression": {path: _COMPRESSION if path in compressed else "none" for path in encodings},
+            "compression_level": dict.fromkeys(compressed, _COMPRESSION_LEVEL),
             "use_dictionary": [path for path, encoding in encodings.items() if encoding == DICTIONARY],
             "column_encoding": {path: encoding for path, encoding in encodings.items() if encoding != DICTIONARY},
             "data_page_size": _UNREACHED_BYTES,
@@ -102,6 +118,7 @@ def choose_settings(sample: pa.Table, remembered: ParquetSettings | None = None)
     is tried on the sample and the smallest wins.
     """
     encodings = dict(remembered.encodings) if remembered else {}
+    uncompressed = set(remembered.uncompressed) if remembered else set()
     unknown = {path for path, leaf in leaves(sample.schema) if not _can_encode(encodings.get(path), leaf.type)}
     if unknown:
         rows = sample.slice(0, SAMPLE_ROWS).combine_chunks()
@@ -109,7 +126,10 @@ def choose_settings(sample: pa.Table, remembered: ParquetSettings | None = None)
             for path, values in _leaf_arrays(_single(rows.column(column.name)), column.name):
                 if path in unknown:
                     encodings[path] = _choose(values)
-    return ParquetSettings(encodings=encodings)
+                    uncompressed.discard(path)
+                    if not _is_worth_compressing(values, encodings[path]):
+                        uncompressed.add(path)
+    return ParquetSettings(encodings=encodings, uncompressed=frozenset(uncompressed))
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:
@@ -130,9 +150,7 @@ def _leaf_arrays(array: pa.Array, path: str) -> list[tuple[str, pa.Array]]:
 
 
 def _choose(values: pa.Array) -> str:
-    if isinstance(values, pa.ExtensionArray):
-        values = values.storage
-    values = values.drop_null()
+    values = _plain(values).drop_null()
     candidates = _candidates(values.type)
     if len(values) == 0 or len(candidates) == 1:
         return _without_sample(values.type)
@@ -140,6 +158,18 @@ def _choose(values: pa.Array) -> str:
     if distinct > _DICTIONARY_REPEATS * len(values):
         candidates = tuple(encoding for encoding in candidates if encoding != DICTIONARY)
     return candidates[0] if len(candidates) == 1 else min(candidates, key=lambda encoding: _size(values, encoding))
+
+
+def _is_worth_compressing(values: pa.Array, encoding: str) -> bool:
+    """Text always is: later values may repeat what the sample's did not. What packs bits seldom is."""
+    values = _plain(values)
+    if encoding in {DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY} or values.null_count == len(values):
+        return True
+    return _size(values, encoding) <= _WORTH_COMPRESSING * _size(values, encoding, uncompressed=True)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    return values.storage if isinstance(values, pa.ExtensionArray) else values
 
 
 def _candidates(kind: pa.DataType) -> tuple[str, ...]:
@@ -154,9 +184,7 @@ def _candidates(kind: pa.DataType) -> tuple[str, ...]:
 
 def _can_encode(encoding: str | None, kind: pa.DataType) -> bool:
     """Whether values of a type can be written in an encoding; decimals of many digits are no integers any more."""
-    if encoding == DELTA_BINARY_PACKED:
-        return _is_stored_as_integer(kind)
-    return encoding is not None
+    return encoding == PLAIN or encoding in _candidates(kind)
 
 
 def _is_stored_as_integer(kind: pa.DataType) -> bool:
@@ -170,9 +198,13 @@ def _without_sample(kind: pa.DataType) -> str:
     return next(encoding for encoding in reversed(_candidates(kind)) if encoding not in {DICTIONARY, DELTA_BYTE_ARRAY})
 
 
-def _size(values: pa.Array, encoding: str) -> int:
+def _size(values: pa.Array, encoding: str, *, uncompressed: bool = False) -> int:
+    """Bytes of a column chunk of these values."""
     schema = pa.schema([pa.field("x", values.type)])
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, schema, **ParquetSettings(encodings={"x": encoding}).writer_options(schema)) as writer:
-        writer.write_table(pa.table([values], schema=schema))
-    return int(sink.getvalue().size)
+    settings = ParquetSettings(encodings={"x": encoding}, uncompressed=frozenset({"x"} if uncompressed else ()))
+    written: list[pq.FileMetaData] = []
+    with pq.ParquetWriter(
+        pa.BufferOutputStream(), schema, metadata_collector=written, **settings.writer_options(schema)
+    ) as writer:
+        writer.write_table(pa.table([values], schema=schema), row_group_size=ROW_GROUP_ROWS)
+    return int(written[0].row_group(0).column(0).total_compressed_size)

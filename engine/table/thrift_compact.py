@@ -191,10 +191,9 @@ def binary(value: bytes) -> bytes:
     return (_SMALL[size] if size < 0x80 else varint(size)) + value
 
 
-def listed(item_kind: int, items: Sequence[bytes], *, count: int | None = None) -> bytes:
-    """A list of values that are encoded already; ``count`` of them where ``items`` are not one each."""
-    if count is None:
-        count = len(items)
+def listed(item_kind: int, items: Sequence[bytes]) -> bytes:
+    """A list of values that are encoded already."""
+    count = len(items)
     head = bytes([count << 4 | item_kind]) if count < 15 else bytes([0xF0 | item_kind]) + varint(count)
     return head + b"".join(items)
 

@@ -179,25 +179,6 @@ class NewFile:
             with contextlib.suppress(OSError):
                 self._abort()
 
-    # What pyarrow asks of a Python file object that it writes to.
-    def tell(self) -> int:
-        return self.size_bytes
-
-    def flush(self) -> None:
-        """Nothing is held back; durability is ``commit``'s."""
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """pyarrow closes its sink when the footer is written; whether the file counts is decided by ``commit``."""
-
     def __enter__(self) -> NewFile:
         return self
 

@@ -1,168 +1,200 @@
-"""Lies a Parquet writer may tell of its files: each is planted in ours, which then writes them in earnest."""
+"""Lies a Parquet writer may tell of its files: each is planted in a file on its way to the warehouse, whose checksums
+are then true of the lie."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 
-from engine.table import parquet_chunk, parquet_file
-from engine.table.parquet_bounds import DESCENDING, NumberBounds, StringBounds
-from engine.table.parquet_file import ParquetFile
-from engine.table.thrift_compact import I32, I64, zigzag
+from engine.table import parquet_writer
+from engine.table.file_checksums import ChecksummedFile
+from engine.table.thrift_compact import TRUE
+from tests.engine.table.thrift_tree import Node
+from tests.engine.table.written_file import Chunk, WrittenFile
 
-Lie = Callable[[pytest.MonkeyPatch], None]
+Lie = Callable[[WrittenFile], None]
 
-
-def _wrapped(module: Any, name: str, change: Callable[..., Any]) -> Lie:
-    """``change`` gets the function that it stands for, and its arguments."""
-
-    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        honest = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *args, **kwargs: change(honest, *args, **kwargs))
-
-    return plant
+_INT64 = 2
+_ASCENDING, _DESCENDING = 1, 2
 
 
-def _statistics(change: Callable[[Any], Any]) -> Lie:
-    return _wrapped(
-        parquet_chunk, "_encoded_statistics", lambda honest, bounds, statistics: honest(bounds, change(statistics))
-    )
+class LyingFile(ChecksummedFile):
+    """Holds a file back until it is whole, and lets ``lie`` change it."""
+
+    def __init__(self, write: Callable[[memoryview], object], *, lie: Lie) -> None:
+        self._honest = bytearray()
+        self._to = write
+        self._lie = lie
+        super().__init__(self._hold)
+
+    def _hold(self, content: memoryview) -> None:
+        self._honest += content
+
+    def finish(self) -> int:
+        super().finish()
+        file = WrittenFile.parse(bytes(self._honest))
+        self._lie(file)
+        sink = ChecksummedFile(self._to)
+        file.write_to(sink)
+        return sink.finish()
 
 
-def _swapped(statistics: Any) -> Any:
-    extremes = statistics.extremes
-    return statistics if extremes is None else replace(statistics, extremes=extremes[::-1])
+def plant(monkeypatch: pytest.MonkeyPatch, lie: Lie) -> None:
+    """From now on every file that is written tells the lie."""
+    monkeypatch.setattr(parquet_writer, "ChecksummedFile", partial(LyingFile, lie=lie))
 
 
-def _widened(statistics: Any) -> Any:
+def _statistics(change: Callable[[Chunk, Node], None]) -> Lie:
+    def lie(file: WrittenFile) -> None:
+        for chunk in file.chunks:
+            if chunk.statistics is not None:
+                change(chunk, chunk.statistics)
+
+    return lie
+
+
+def _swapped(_: Chunk, statistics: Node) -> None:
+    statistics.swap(1, 2)
+    statistics.swap(5, 6)
+
+
+def _widened(chunk: Chunk, statistics: Node) -> None:
     """Legal bounds, were they not called exact."""
-    extremes = statistics.extremes
-    if extremes is None or not isinstance(extremes[0], np.int64):
-        return statistics
-    return replace(statistics, extremes=(extremes[0] - 1, extremes[1]))
+    if chunk.metadata[1].value != _INT64 or 6 not in statistics:
+        return
+    for field in {2, 6} & statistics.value.keys():
+        (least,) = struct.unpack("<q", statistics[field].value)
+        statistics[field].value = struct.pack("<q", least - 1)
+    statistics.value |= {7: Node(TRUE, True), 8: Node(TRUE, True)}
 
 
-def _metadata(number: int, change: Callable[[int], int]) -> Lie:
-    """Another number in one of the fields of ColumnMetaData that are written together, 5 to 7."""
+def _metadata(field: int, change: Callable[[int], int]) -> Lie:
+    """Another number in a field of each ColumnMetaData."""
 
-    def struct(honest: Any, fields: Any, *, after: int = 0) -> Any:
-        listed = list(fields)
-        if after == 4:
-            listed = [
-                (field, kind, zigzag(change(_number(value)))) if field == number else (field, kind, value)
-                for field, kind, value in listed
-            ]
-        return honest(listed, after=after)
+    def lie(file: WrittenFile) -> None:
+        for chunk in file.chunks:
+            chunk.metadata[field].value = change(chunk.metadata[field].value)
 
-    return _wrapped(parquet_chunk, "struct", struct)
+    return lie
 
 
-def _number(encoded: bytes) -> int:
-    value = sum((byte & 0x7F) << 7 * at for at, byte in enumerate(encoded))
-    return value >> 1 ^ -(value & 1)
+def _null_histogram(file: WrittenFile) -> None:
+    for chunk in file.chunks:
+        sizes = chunk.metadata.get(16)
+        if sizes is not None and 3 in sizes:
+            counts = sizes[3].numbers()
+            sizes[3].put_numbers([sum(counts), *[0] * (len(counts) - 1)])
 
 
-def _group_field(number: int, change: Callable[[int], int]) -> Lie:
-    """Another number in a field of RowGroup."""
+def _group(field: int, change: int) -> Lie:
+    """Another number in a field of each RowGroup."""
 
-    def struct(honest: Any, fields: Any, *, after: int = 0) -> Any:
-        listed = list(fields)
-        if [field for field, _, _ in listed][:2] == [1, 2]:
-            listed = [
-                (field, kind, zigzag(change(_number(value))))
-                if field == number and kind in (I32, I64)
-                else (field, kind, value)
-                for field, kind, value in listed
-            ]
-        return honest(listed, after=after)
+    def lie(file: WrittenFile) -> None:
+        for group in file.groups:
+            group.add(field, change)
 
-    return _wrapped(parquet_file, "struct", struct)
+    return lie
 
 
-def _offset_index(starts: int = 0, sizes: int = 0, rows: int = 0) -> Lie:
-    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        honest = parquet_chunk.headers.offset_index
-        monkeypatch.setattr(
-            parquet_chunk.headers,
-            "offset_index",
-            lambda at, size, page_rows, out: honest(at + starts, size + sizes, page_rows + rows, out),
-        )
+def _page_headers(change: Callable[[Node], None]) -> Lie:
+    def lie(file: WrittenFile) -> None:
+        for chunk in file.chunks:
+            for at, header in list(file.page_headers(chunk)):
+                change(header)
+                file.put_page_header(at, header)
 
-    return plant
+    return lie
 
 
-def _page_headers(argument: int, add: int) -> Lie:
-    """Another number in all page headers: 0 bytes, 1 stored bytes, 2 checksum, 3 values, 4 encoding."""
+def _other_bit(field: int) -> Lie:
+    """A number that is as long in the file."""
 
-    def page_headers(honest: Any, *columns: Any) -> Any:
-        told = list(columns)
-        told[argument] = told[argument] + add
-        return honest(*told)
+    def change(header: Node) -> None:
+        header[field].value ^= 1
 
-    return _wrapped(parquet_chunk.headers, "page_headers", page_headers)
+    return _page_headers(change)
 
 
-def _column_index(change: Callable[..., tuple[Any, Any, Any]]) -> Lie:
-    return _wrapped(parquet_chunk, "_column_index", lambda honest, *told: honest(*change(*told)))
+def _value_too_few(header: Node) -> None:
+    if 5 in header:
+        header[5].add(1, -1)
 
 
-def _swapped_bounds(bounds: Any, nulls: Any, entries: Any) -> tuple[Any, Any, Any]:
-    if isinstance(bounds, (NumberBounds, StringBounds)):
-        bounds = replace(bounds, low=bounds.high, high=bounds.low)
-    return bounds, nulls, entries
+def _offset_index(field: int, change: int) -> Lie:
+    """Another number in a field of each PageLocation."""
+
+    def lie(file: WrittenFile) -> None:
+        for chunk in file.chunks:
+            assert chunk.offset_index is not None
+            for location in chunk.offset_index[1].value:
+                location.add(field, change)
+
+    return lie
 
 
-def _all_null_flags(honest: Any, bounds: Any, nulls: Any, entries: Any) -> Any:
+def _column_index(change: Callable[[Node, list[int]], Any]) -> Lie:
+    """``change`` gets a column index and the entries of its pages."""
+
+    def lie(file: WrittenFile) -> None:
+        for chunk in file.chunks:
+            if chunk.column_index is not None:
+                entries = [header[5][1].value for _, header in file.page_headers(chunk) if 5 in header]
+                change(chunk.column_index, entries)
+
+    return lie
+
+
+def _all_called_null(index: Node, entries: list[int]) -> None:
     """Pages that are called null, with as many nulls as they have."""
-    told: bytes | None = honest(bounds, nulls, entries)
-    flags = np.where(nulls == entries, np.uint8(1), np.uint8(2)).tobytes()
-    return None if told is None else told.replace(flags, b"\1" * len(flags), 1)
+    index[1].put_numbers([True] * len(entries))
 
 
-def _order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NumberBounds, "order", lambda _: DESCENDING)
+def _all_null(index: Node, entries: list[int]) -> None:
+    _all_called_null(index, entries)
+    index[5].put_numbers(entries)
+    for field in (2, 3):
+        index[field].put_numbers([b""] * len(entries))
 
 
-def _null_histogram(honest: Any, levels: Any, values: Any) -> Any:
-    counts = levels.definition_counts
-    if counts is None:
-        return honest(levels, values)
-    return honest(replace(levels, definition_counts=[sum(counts), *[0] * (len(counts) - 1)]), values)
+def _null_too_many(index: Node, entries: list[int]) -> None:
+    index[5].put_numbers([min(count + 1, most) for count, most in zip(index[5].numbers(), entries, strict=True)])
 
 
-def _stray_bytes(honest: Any, self: ParquetFile, key_values: Any) -> Any:
-    self._put(b"unaccounted")
-    return honest(self, key_values)
+def _descending(index: Node, _: list[int]) -> None:
+    if index[4].value == _ASCENDING:
+        index[4].value = _DESCENDING
+
+
+def _stray_bytes(file: WrittenFile) -> None:
+    file.stray = b"unaccounted"
 
 
 LIES: dict[str, Lie] = {
     "footer: min and max swapped": _statistics(_swapped),
     "footer: bounds too wide and called exact": _statistics(_widened),
-    "footer: a null too many": _statistics(lambda told: replace(told, null_count=told.null_count + 1)),
+    "footer: a null too many": _statistics(lambda _, statistics: statistics.add(3, 1)),
     "footer: a value too few": _metadata(5, lambda count: count - 1),
     "footer: half of the bytes before compression": _metadata(6, lambda size: size // 2),
     "footer: a byte too many after compression": _metadata(7, lambda size: size + 1),
-    "footer: levels of nulls alone": _wrapped(parquet_chunk, "_size_statistics", _null_histogram),
-    "footer: a row group's bytes": _group_field(2, lambda size: size + 1),
-    "footer: a row group's rows": _group_field(3, lambda rows: rows - 1),
-    "footer: a row group's place": _group_field(5, lambda start: start + 1),
-    "footer: a row group's bytes after compression": _group_field(6, lambda size: size + 1),
-    "page headers: size before compression": _page_headers(0, 1),
-    "page headers: checksum": _page_headers(2, 1),
-    "page headers: a value too few": _page_headers(3, -1),
-    "offset index: first rows": _offset_index(rows=-1),
-    "offset index: places": _offset_index(starts=1),
-    "offset index: sizes": _offset_index(sizes=-1),
-    "column index: all null": _column_index(lambda bounds, _, entries: (bounds, entries, entries)),
-    "column index: all pages called null": _wrapped(parquet_chunk, "_column_index", _all_null_flags),
-    "column index: a null too many": _column_index(
-        lambda bounds, nulls, entries: (bounds, np.minimum(nulls + 1, entries), entries)
-    ),
-    "column index: min and max swapped": _column_index(_swapped_bounds),
-    "column index: order": _order,
-    "bytes that belong to nothing": _wrapped(ParquetFile, "finish", _stray_bytes),
+    "footer: levels of nulls alone": _null_histogram,
+    "footer: a row group's bytes": _group(2, 1),
+    "footer: a row group's rows": _group(3, -1),
+    "footer: a row group's place": _group(5, 1),
+    "footer: a row group's bytes after compression": _group(6, 1),
+    "page headers: size before compression": _other_bit(2),
+    "page headers: checksum": _other_bit(4),
+    "page headers: a value too few": _page_headers(_value_too_few),
+    "offset index: first rows": _offset_index(3, -1),
+    "offset index: places": _offset_index(1, 1),
+    "offset index: sizes": _offset_index(2, -1),
+    "column index: all null": _column_index(_all_null),
+    "column index: all pages called null": _column_index(_all_called_null),
+    "column index: a null too many": _column_index(_null_too_many),
+    "column index: min and max swapped": _column_index(lambda index, _: index.swap(2, 3)),
+    "column index: order": _column_index(_descending),
+    "bytes that belong to nothing": _stray_bytes,
 }

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.table.columns import FIELD_ID_KEY
 from engine.table.data_file import FileDescription
 from engine.table.file_checksums import CHECKSUMS_KEY, ChecksummedFile
 from engine.table.file_claims import FileClaims
@@ -20,25 +17,12 @@ from engine.table.verification import open_rows, opened
 from engine.table.warehouse import Warehouse
 
 
-class _Sink(io.RawIOBase):
-    def __init__(self, write: Callable[[bytes], None]) -> None:
-        self._to = write
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: object) -> int:
-        content = bytes(memoryview(data))  # type: ignore[arg-type]
-        self._to(content)
-        return len(content)
-
-
 def write_by_pyarrow(path: Path, rows: pa.Table, key_values: dict[str, str], *, plain: bool = False) -> None:
     """One row group, page index and page checksums; checksums of the file too, unless it is ``plain``."""
     with path.open("wb") as file:
         checked = ChecksummedFile(file.write)
         options = {"store_schema": False, "write_page_checksum": True, "write_page_index": True}
-        with pq.ParquetWriter(pa.PythonFile(_Sink(checked.write), "w"), rows.schema, **options) as writer:
+        with pq.ParquetWriter(pa.PythonFile(checked, "w"), rows.schema, **options) as writer:
             if rows.num_rows:
                 writer.write_table(rows)
                 checked.end_row_group()
@@ -56,32 +40,17 @@ def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     write_by_pyarrow(path, rows, words)
 
 
-def with_ids(field: pa.Field, at: int = 1) -> pa.Field:
-    """The field with an id at every level, as a table's columns have them."""
-    kind = field.type
-    if pa.types.is_struct(kind):
-        kind = pa.struct([with_ids(child, 10 * at + number) for number, child in enumerate(kind)])
-    elif pa.types.is_list(kind):
-        kind = pa.list_(with_ids(kind.value_field, 10 * at))
-    elif pa.types.is_map(kind):
-        kind = pa.map_(with_ids(kind.key_field, 10 * at), with_ids(kind.item_field, 10 * at + 1))
-    return pa.field(field.name, kind, field.nullable, {FIELD_ID_KEY: str(at)})
-
-
-def false_claims_in(content: bytes) -> list[str]:
+def false_claims_in(path: str) -> list[str]:
     """What a file says of itself that is not so, every column looked at closely."""
-    with TemporaryDirectory() as folder:
-        path = f"{folder}/file.parquet"
-        Path(path).write_bytes(content)
-        source = opened(Warehouse(), path)
-        footer = source.footer()
-        every = frozenset(name for name, _ in footer.top_levels)
-        with open_rows(Warehouse(), path, footer, closely=every) as file:
-            schema = file.metadata.schema.to_arrow_schema()
-            claims = FileClaims(source=source, footer=footer, shown=file.metadata, schema=schema, closely=every)
-            groups = range(file.metadata.num_row_groups)
-            found = [told for group in groups for told in claims.false_in_group(group, file.read_row_group(group))]
-            return [*found, *claims.false_in_file()]
+    source = opened(Warehouse(), path)
+    footer = source.footer()
+    every = frozenset(name for name, _ in footer.top_levels)
+    with open_rows(Warehouse(), path, footer, closely=every) as file:
+        schema = file.metadata.schema.to_arrow_schema()
+        claims = FileClaims(source=source, footer=footer, shown=file.metadata, schema=schema, closely=every)
+        groups = range(file.metadata.num_row_groups)
+        found = [told for group in groups for told in claims.false_in_group(group, file.read_row_group(group))]
+        return [*found, *claims.false_in_file()]
 
 
 def described(description: FileDescription, path: Path) -> FileDescription:

@@ -18,7 +18,7 @@ from engine.table.topic_table import TopicTable
 from engine.table.verification import verify_file
 from engine.table.verified_file import VERIFIERS_TOKEN, VerifiedFile
 from engine.table.verifier import Verifier
-from tests.engine.table.lies import LIES, Lie
+from tests.engine.table.lies import LIES, Lie, plant
 from tests.engine.table.table_examples import (
     append_of,
     ensure_table,
@@ -28,6 +28,7 @@ from tests.engine.table.table_examples import (
     stored_offsets,
     write_file,
 )
+from tests.engine.table.written_file import WrittenFile
 
 COUNT = 9000
 COVERED = OffsetRange(start=0, end=COUNT)
@@ -47,21 +48,26 @@ def table(tmp_path: Path) -> TopicTable:
     return ensure_table(open_writer(tmp_path))
 
 
-def test_honest_file_is_accepted(table: TopicTable) -> None:
-    description = write_file(table.facts, records(), covered=COVERED)
+def nothing(_: WrittenFile) -> None:
+    """No lie."""
+
+
+@pytest.mark.parametrize("is_taken_apart", [False, True])
+def test_honest_file_is_accepted(table: TopicTable, is_taken_apart: bool) -> None:
+    description = lying_file(table, nothing) if is_taken_apart else write_file(table.facts, records(), covered=COVERED)
     assert Verifier().accept(description, verify_file(description.path, table.facts)).description == description
 
 
 def lying_file(table: TopicTable, lie: Lie) -> FileDescription:
     with pytest.MonkeyPatch.context() as planted:
-        lie(planted)
+        plant(planted, lie)
         return write_file(table.facts, records(), covered=COVERED)
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 def test_file_that_lies_is_refused_and_nothing_is_committed(table: TopicTable, tmp_path: Path, lie: Lie) -> None:
     with pytest.MonkeyPatch.context() as planted:
-        lie(planted)
+        plant(planted, lie)
         with pytest.raises(Corrupt) as caught:
             append_of(table, 0, COUNT)
     assert caught.value.file is not None

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.table.catalog import embedded_catalog_properties, open_catalog
-from engine.table.parquet_file import ParquetFile
 from engine.table.parquet_settings import DELTA_BYTE_ARRAY, DICTIONARY, PAGE_ROWS, ParquetSettings
 from floeberg.spark_session import SparkSession
 from serving.tables.catalog_view import CatalogView
@@ -55,14 +55,9 @@ def row(n: int) -> dict[str, Any]:
 
 def test_spark_reads_the_same_rows_and_filters_by_our_statistics(tmp_path: Path) -> None:
     rows = [row(n) for n in range(2 * GROUP_ROWS)]
-    out: list[bytes] = []
-    file = ParquetFile(out.append, SCHEMA, ParquetSettings(encodings=ENCODINGS))
-    for start in range(0, len(rows), GROUP_ROWS):
-        file.append(pa.RecordBatch.from_pylist(rows[start : start + GROUP_ROWS], schema=SCHEMA))
-        file.end_row_group()
-    file.finish({})
     path = tmp_path / "x.parquet"
-    path.write_bytes(b"".join(out))
+    with pq.ParquetWriter(path, SCHEMA, **ParquetSettings(encodings=ENCODINGS).writer_options(SCHEMA)) as writer:
+        writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), row_group_size=GROUP_ROWS)
     no_tables = table_door_routes(CatalogView(open_catalog(embedded_catalog_properties(tmp_path))))
     with served(no_tables) as door, SparkSession(door) as spark:
         names, read = spark.query(f"SELECT * FROM parquet.`{path}`")
