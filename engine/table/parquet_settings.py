@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -39,8 +39,9 @@ DELTA_LENGTH_BYTE_ARRAY = "DELTA_LENGTH_BYTE_ARRAY"
 DELTA_BYTE_ARRAY = "DELTA_BYTE_ARRAY"
 ENCODINGS = frozenset({DICTIONARY, PLAIN, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY})
 
-UNCOMPRESSED = "UNCOMPRESSED"
-"""After a column's encoding in the settings' text: its pages are stored as they are."""
+ENCODINGS_PROPERTY = "floeberg.parquet_settings"
+UNCOMPRESSED_PROPERTY = "floeberg.uncompressed_columns"
+"""Apart from the encodings, which earlier versions read too."""
 
 _DICTIONARY_REPEATS = 0.5
 """A dictionary is tried where at most this share of the values is distinct: beyond it, it costs and saves nothing."""
@@ -62,23 +63,35 @@ class ParquetSettings:
             if encoding not in ENCODINGS:
                 raise Invalid(f"the column {path} is to be encoded as {encoding}, which no writer here does")
 
-    def to_json(self) -> str:
-        def text(path: str, encoding: str) -> str:
-            return f"{encoding} {UNCOMPRESSED}" if path in self.uncompressed else encoding
-
-        return json.dumps({path: text(path, encoding) for path, encoding in self.encodings.items()}, sort_keys=True)
+    def to_properties(self) -> dict[str, str]:
+        """As a table remembers them."""
+        return {
+            ENCODINGS_PROPERTY: json.dumps(dict(self.encodings), sort_keys=True),
+            UNCOMPRESSED_PROPERTY: json.dumps(sorted(self.uncompressed)),
+        }
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Raises Invalid when the text is not what ``to_json`` writes."""
+    def from_properties(cls, properties: Mapping[str, str]) -> Self | None:
+        """None where a table remembers none. Raises Invalid when they are not what ``to_properties`` makes."""
+        if ENCODINGS_PROPERTY not in properties:
+            return None
         try:
-            words = {path: str(told).split() for path, told in json.loads(text).items()}
             return cls(
-                encodings={path: told[0] for path, told in words.items()},
-                uncompressed=frozenset(path for path, told in words.items() if told[1:] == [UNCOMPRESSED]),
+                encodings=dict(json.loads(properties[ENCODINGS_PROPERTY])),
+                # Tables of earlier versions say nothing: all is compressed.
+                uncompressed=frozenset(json.loads(properties.get(UNCOMPRESSED_PROPERTY, "[]"))),
             )
-        except (ValueError, TypeError, AttributeError, IndexError) as error:
+        except (ValueError, TypeError) as error:
             raise Invalid(f"Parquet settings are not the JSON that this program writes: {error!r}") from error
+
+    def or_else(self, others: Self) -> Self:
+        """These, and those of ``others`` for columns that have none here."""
+        added = others.encodings.keys() - self.encodings.keys()
+        return replace(
+            self,
+            encodings={**others.encodings, **self.encodings},
+            uncompressed=self.uncompressed | (others.uncompressed & added),
+        )
 
     def covers(self, schema: pa.Schema) -> bool:
         """Whether every leaf of a schema has its encoding chosen; a table that grew a column has one without, and one

@@ -21,7 +21,7 @@ from engine.table.manifests import ManifestReader, SnapshotFiles, TableFile
 from engine.table.parquet_settings import ParquetSettings
 from engine.table.replace_snapshot import ReplaceFiles
 from engine.table.table_commit import stage_sealed
-from engine.table.topic_table import REPLACED_PREFIX, SETTINGS_PROPERTY, TopicTable
+from engine.table.topic_table import REPLACED_PREFIX, TopicTable
 from engine.table.verified_file import VerifiedFile
 
 
@@ -131,6 +131,5 @@ def _stage(
 def _remembered(view: TopicTable, settings: ParquetSettings | None) -> dict[str, str]:
     if settings is None:
         return {}
-    known = {} if view.settings is None else view.settings.encodings
-    merged = ParquetSettings(encodings={**settings.encodings, **known})
-    return {} if merged == view.settings else {SETTINGS_PROPERTY: merged.to_json()}
+    merged = settings if view.settings is None else view.settings.or_else(settings)
+    return {} if merged == view.settings else merged.to_properties()

@@ -33,7 +33,6 @@ from engine.table.sealed_snapshot import AppendFiles, SealedProducer
 from engine.table.topic_table import (
     EMPTY_PREFIX,
     RANGE_PREFIX,
-    SETTINGS_PROPERTY,
     SKIPPED_PREFIX,
     TOPIC_PROPERTY,
     TopicTable,
@@ -101,7 +100,7 @@ def stage_commit(
         added = [append for append in plan.accepted if append.partition == partition]
         properties |= _without_records(view, partition, added)
     if settings is not None and settings != view.settings:
-        properties[SETTINGS_PROPERTY] = settings.to_json()
+        properties |= settings.to_properties()
     summary = {
         f"{RANGE_PREFIX}{partition}": ranges_to_json(a.range for a in plan.accepted if a.partition == partition)
         for partition in plan.ledger

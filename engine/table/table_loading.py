@@ -32,7 +32,6 @@ from engine.table.topic_table import (
     FORMAT_VERSION_PROPERTY,
     KEY_PROPERTIES,
     LAYOUT_PROPERTY,
-    SETTINGS_PROPERTY,
     SKIPPED_PREFIX,
     TABLE_FORMAT_VERSION,
     TOPIC_ID_PROPERTY,
@@ -141,7 +140,7 @@ class TableLoader:
                 ledger=parse_ledger(properties),
                 skipped=_ranges(properties, SKIPPED_PREFIX),
                 empty=_ranges(properties, EMPTY_PREFIX),
-                settings=_settings(properties),
+                settings=ParquetSettings.from_properties(properties),
                 snapshot_id=None if snapshot is None else snapshot.snapshot_id,
                 warehouse=self.warehouse,
                 adopted=_adopted(properties, table.location()),
@@ -208,8 +207,3 @@ def _ranges(properties: Mapping[str, str], prefix: str) -> dict[int, tuple[Offse
         for key, text in properties.items()
         if key.startswith(prefix)
     }
-
-
-def _settings(properties: Mapping[str, str]) -> ParquetSettings | None:
-    text = properties.get(SETTINGS_PROPERTY)
-    return None if text is None else ParquetSettings.from_json(text)

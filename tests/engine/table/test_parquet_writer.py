@@ -22,9 +22,11 @@ from engine.table.parquet_settings import (
     DELTA_BINARY_PACKED,
     DELTA_BYTE_ARRAY,
     DICTIONARY,
+    ENCODINGS_PROPERTY,
     PAGE_ROWS,
     PLAIN,
     ROW_GROUP_ROWS,
+    UNCOMPRESSED_PROPERTY,
     ParquetSettings,
     choose_settings,
 )
@@ -260,13 +262,29 @@ def test_encoding_that_a_promoted_column_can_not_keep_is_chosen_anew_and_no_othe
     assert chosen.covers(pa.schema(wide))
 
 
-def test_settings_survive_their_json_and_refuse_what_no_writer_does() -> None:
-    settings = choose_settings(pa.Table.from_batches([rows(100)]))
-    assert ParquetSettings.from_json(settings.to_json()) == settings
+def test_settings_survive_a_tables_properties_and_refuse_what_no_writer_does() -> None:
+    settings = choose_settings(pa.Table.from_batches([rows(20_000)]))
+    assert settings.uncompressed
+    assert ParquetSettings.from_properties(settings.to_properties()) == settings
+    assert ParquetSettings.from_properties({}) is None
+    for text in ('{"x": "BYTE_STREAM_SPLIT"}', "[1]"):
+        with pytest.raises(Invalid):
+            ParquetSettings.from_properties({ENCODINGS_PROPERTY: text})
     with pytest.raises(Invalid):
-        ParquetSettings.from_json('{"x": "BYTE_STREAM_SPLIT"}')
-    with pytest.raises(Invalid):
-        ParquetSettings.from_json("[1]")
+        ParquetSettings.from_properties({ENCODINGS_PROPERTY: "{}", UNCOMPRESSED_PROPERTY: "1"})
+
+
+def test_settings_of_a_table_of_an_earlier_version_compress_every_column() -> None:
+    remembered = ParquetSettings.from_properties({ENCODINGS_PROPERTY: '{"x": "PLAIN"}'})
+    assert remembered == ParquetSettings(encodings={"x": PLAIN})
+
+
+def test_what_a_table_remembers_is_kept_and_new_columns_are_added_to_it() -> None:
+    known = ParquetSettings(encodings={"a": PLAIN, "b": PLAIN}, uncompressed=frozenset({"a"}))
+    new = ParquetSettings(encodings={"a": DICTIONARY, "b": PLAIN, "c": PLAIN}, uncompressed=frozenset({"b", "c"}))
+    assert known.or_else(new) == ParquetSettings(
+        encodings={"a": PLAIN, "b": PLAIN, "c": PLAIN}, uncompressed=frozenset({"a", "c"})
+    )
 
 
 def test_empty_sample_chooses_what_is_never_bad(tmp_path: Path) -> None:
