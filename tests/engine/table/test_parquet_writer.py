@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.schema import assign_fresh_schema_ids
 
 from engine.digest import EMPTY_DIGEST, RangeDigest
-from engine.errors import Invalid
+from engine.errors import Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.table import parquet_writer
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema, leaves
@@ -222,6 +223,34 @@ def test_file_without_rows_is_refused(tmp_path: Path) -> None:
         writer.finish(footer(0), leader_epoch=1, raw_rows=0, error_rows=0)
     assert EMPTY_DIGEST.record_count == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_writer_that_is_given_up_leaves_no_file_and_the_library_says_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    writer = ParquetFileWriter(Warehouse(), path=f"{tmp_path}/x.parquet", schema=SCHEMA, settings=ParquetSettings())
+    writer.write(rows(ROW_GROUP_ROWS + 1))
+    writer.abort()
+    del writer  # pyarrow would write a footer and what its buffers hold
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_warehouse_that_fails_under_the_library_is_told_as_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with ParquetFileWriter(
+        Warehouse(), path=f"{tmp_path}/x.parquet", schema=SCHEMA, settings=ParquetSettings()
+    ) as writer:
+        monkeypatch.setattr(writer._file, "_write", full)
+        with pytest.raises(Unavailable, match="No space left"):
+            writer.write(rows(ROW_GROUP_ROWS))
+    del writer
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
 
 
 def test_encodings_follow_the_sample() -> None:

@@ -175,6 +175,7 @@ def settings_of(schema: pa.Schema, number: int) -> ParquetSettings:
     return ParquetSettings(encodings=chosen, uncompressed=frozenset(chosen if number % 2 else ()))
 
 
+@pytest.mark.kernels
 @given(column=columns(), number=st.none() | st.integers(0, 11), cut=st.integers(0, 40), offset=st.integers(0, 3))
 @settings(max_examples=160, deadline=None)
 def test_rows_of_any_type_come_back_page_by_page_and_whole_and_nothing_said_of_them_is_called_false(
