@@ -10,7 +10,6 @@ from tests.faults.planted import FAULTS, shortcomings
 from tests.faults.sights import look
 
 # One world for all: made once, put back before each.
-pytestmark = pytest.mark.xdist_group("faults")
 
 
 @pytest.fixture(scope="module")

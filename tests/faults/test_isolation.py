@@ -26,8 +26,6 @@ from tiering.loop import TieringLoop
 from tiering.rewriter import InProcessRewriter
 from tiering.spool import spooled_ranges
 
-pytestmark = pytest.mark.xdist_group("faults")
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> FaultWorld:

@@ -22,8 +22,6 @@ from tests.auditor_sights import records_of_batches
 from tests.faults.fault_world import FaultWorld, path_of
 from tests.faults.sights import fsck
 
-pytestmark = pytest.mark.xdist_group("faults")
-
 FLIPS, CUTS = 60, 12
 
 PLACES: dict[str, Callable[[FaultWorld], Path]] = {
