@@ -71,9 +71,11 @@ def changed(
     )
 
 
-class _NotedInput(InputFile):
-    def __init__(self, noting: ChecksumIO, inner: InputFile) -> None:
-        super().__init__(inner.location)
+class _Noted:
+    """What an input and an output file have in common, for the library knows them by separate classes."""
+
+    def __init__(self, noting: ChecksumIO, inner: InputFile | OutputFile) -> None:
+        super().__init__(inner.location)  # type: ignore[call-arg]  # the library's class that stands after this one
         self._noting = noting
         self._inner = inner
 
@@ -83,22 +85,13 @@ class _NotedInput(InputFile):
     def exists(self) -> bool:
         return bool(self._inner.exists())
 
+
+class _NotedInput(_Noted, InputFile):
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 - the library's signature
         return io.BytesIO(self._noting.take(self.location))
 
 
-class _NotedOutput(OutputFile):
-    def __init__(self, noting: ChecksumIO, inner: OutputFile) -> None:
-        super().__init__(inner.location)
-        self._noting = noting
-        self._inner = inner
-
-    def __len__(self) -> int:
-        return len(self._inner)
-
-    def exists(self) -> bool:
-        return bool(self._inner.exists())
-
+class _NotedOutput(_Noted, OutputFile):
     def to_input_file(self) -> InputFile:
         return self._noting.new_input(self.location)
 

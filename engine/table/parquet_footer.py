@@ -32,9 +32,6 @@ MAGIC = b"PAR1"
 TRAILER_BYTES = 8
 """Footer length (little-endian int32) and magic, at the end of every file."""
 
-LARGEST_FOOTER_BYTES = 64 << 20
-"""A footer beyond this is a damaged length: a file of 10,000 row groups with 100 columns stays below."""
-
 _INTEGER_BYTES = {1: 4, 2: 8}
 """Width of Parquet's physical types INT32 and INT64."""
 

@@ -25,6 +25,7 @@ from serving.log.backend import RemoteSegment
 from serving.log.tiered_log import TieredLog
 from tests.auditor_sights import records_of_batches
 from tests.faults.fault_world import LIMITS, FaultWorld
+from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
 from tiering.rewriter import InProcessRewriter
 
@@ -121,9 +122,8 @@ class _Broker:
         """Nobody tiers meanwhile."""
 
 
-def _tier(world: FaultWorld, problems: dict[str, list[str]]) -> Iterator[TopicIdPartition]:
-    """A cycle of a daemon with one more segment of each partition; those that were committed."""
-    world.append(world.first, world.second, world.neighbour)
+def cycle(world: FaultWorld) -> CycleReport:
+    """The first cycle of a daemon that starts now."""
     with closing(world.open_catalog()) as catalog:
         loop = TieringLoop(
             broker=world.world.broker.port,
@@ -135,7 +135,13 @@ def _tier(world: FaultWorld, problems: dict[str, list[str]]) -> Iterator[TopicId
             clock=SystemClock(),
             limits=LIMITS,
         )
-        report = loop.cycle()
+        return loop.cycle()
+
+
+def _tier(world: FaultWorld, problems: dict[str, list[str]]) -> Iterator[TopicIdPartition]:
+    """A cycle of a daemon with one more segment of each partition; those that were committed."""
+    world.append(world.first, world.second, world.neighbour)
+    report = cycle(world)
     for problem in report.problems:
         for told in problems.values():
             told.append(f"daemon: {problem}")

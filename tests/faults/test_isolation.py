@@ -9,21 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.clock import SystemClock
 from engine.errors import Corrupt
 from engine.fsck_report import Damage
 from engine.offset_range import OffsetRange
 from engine.table import catalog as catalogs
 from engine.table.table_states import newer_state
-from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TopicTable
-from engine.table.verifier import Verifier
 from floeberg.table_survey import survey_tables
 from floeberg.topic_tables import TopicTables
-from tests.faults.fault_world import LIMITS, SEGMENT, FaultWorld
-from tests.faults.sights import fsck
-from tiering.loop import TieringLoop
-from tiering.rewriter import InProcessRewriter
+from tests.faults.fault_world import SEGMENT, FaultWorld
+from tests.faults.sights import cycle, fsck
 from tiering.spool import spooled_ranges
 
 
@@ -121,18 +116,7 @@ def test_offsets_are_not_called_skipped_while_a_later_state_may_have_them(world:
     world.sql("UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = 'orders'", older.as_uri())
     # Of the second partition the log begins after what the earlier state has.
     shutil.rmtree(world.root / "kafka-logs.floeberg-spool")
-    with closing(world.open_catalog()) as catalog:
-        loop = TieringLoop(
-            broker=world.world.broker.port,
-            log_dirs=[world.world.broker.log_dir],
-            writer=TableWriter(catalog, SystemClock()),
-            verifier=Verifier(),
-            rewriter=InProcessRewriter(),
-            rules=world.rules,
-            clock=SystemClock(),
-            limits=LIMITS,
-        )
-        report = loop.cycle()
+    report = cycle(world)
     problems = {one.partition.partition: one.problem for one in report.partitions if one.partition.topic == "orders"}
     assert isinstance(problems[1], Corrupt)
     assert "earlier state" in problems[1].problem
