@@ -17,11 +17,11 @@ from pyiceberg.table import CommitTableResponse
 
 from bench.measurement import Measurement
 from engine.clock import SystemClock
-from engine.table.catalog import embedded_catalog_properties, open_catalog
-from engine.table.range_append import Outcome
-from engine.table.table_writer import COMMIT_ATTEMPTS, TableWriter
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
+from engine.table.commit.range_append import Outcome
+from engine.table.commit.writer import COMMIT_ATTEMPTS, TableWriter
 from tests.engine.table.table_examples import TOPIC, TOPIC_ID, append_of, ensure_table
-from tests.rest_catalog import RestCatalogServer
+from tests.support.rest_catalog import RestCatalogServer
 
 WRITERS = (1, 3, 10)
 CATALOGS = {"sqlite": "SQLite", "rest": "REST"}

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.value_records import Record, RecordKind, as_json, as_proto_json
-from engine.formats.protobuf_descriptors import compile_proto
-from floeberg.jdk import java_command
-from floeberg.maven_jars import MavenArtifact, class_path, resolve_jars
+from engine.formats.protobuf.descriptors import compile_proto
+from floeberg.java.jdk import java_command
+from floeberg.java.maven_jars import MavenArtifact, class_path, resolve_jars
 from floeberg.tied_process import tied
 
 ENCODERS = (

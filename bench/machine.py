@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from floeberg.jdk import java_command, java_version
+from floeberg.java.jdk import java_command, java_version
 
 _LIBRARIES = ("pyspark", "pyarrow", "pyiceberg", "numba", "confluent-kafka")
 

@@ -16,8 +16,8 @@ from bench.order_topic import write_schema_folder
 from engine.errors import Unavailable
 from floeberg.child_process import end_process, start_process
 from floeberg.free_ports import free_ports
+from floeberg.java.plugin_jar import broker_properties, packed_jar
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
-from floeberg.plugin_jar import broker_properties, packed_jar
 
 HISTORY_TOPIC = "history"
 HISTORY_CONFIG = {"remote.storage.enable": "true", "local.retention.ms": "1000", "file.delete.delay.ms": "500"}

@@ -27,8 +27,8 @@ from bench.order_topic import OrderTopic, produce_orders, write_schema_folder
 from bench.round_program import RoundProgram
 from engine.clock import SystemClock
 from engine.kafka_log.log_directory import scan_log_directories
-from engine.table.catalog import embedded_catalog_properties, open_catalog
-from engine.table.table_writer import TableWriter
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
+from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
 from floeberg.local_broker import LocalBroker
 

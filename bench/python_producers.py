@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from bench.value_records import Record, RecordKind, as_json, as_proto_json
-from engine.formats.protobuf_descriptors import compile_proto, load_file
+from engine.formats.protobuf.descriptors import compile_proto, load_file
 
 Encode = Callable[[Record], bytes]
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from bench.cpu import MIB, measured
 from bench.measurement import Measurement
-from engine.log_reader import LogReader
-from engine.table.file_index import FileIndex
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
 from engine.table.topic_table import TopicTable
 
 FETCH_BYTES = 1 * MIB

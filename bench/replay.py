@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bench.cpu import bound_to_one_core, measured
 from bench.measurement import Measurement
-from engine.log_reader import LogReader
-from engine.table.file_index import FileIndex
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
 from engine.table.topic_table import TopicTable
 from floeberg.freed_memory import keep_freed_memory
 

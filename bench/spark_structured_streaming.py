@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.cpu import measured
 from bench.round_program import answer_rounds
-from floeberg.maven_jars import ICEBERG_SPARK, MavenArtifact, resolve_jars
+from floeberg.java.maven_jars import ICEBERG_SPARK, MavenArtifact, resolve_jars
 from floeberg.sample_orders import ORDER_SCHEMA
 
 # The newest combination whose every part the registry has.

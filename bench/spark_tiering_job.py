@@ -17,11 +17,11 @@ from bench.cpu import measured
 from bench.round_program import answer_rounds
 from engine.broker import KafkaBroker
 from engine.clock import SystemClock
-from engine.formats.schema_folder import SchemaFolder
-from engine.table.catalog import embedded_catalog_properties, open_catalog
-from engine.table.table_writer import TableWriter
-from engine.table.verifier import Verifier
-from floeberg.jdk import java_command
+from engine.schemas.folder import SchemaFolder
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
+from engine.table.commit.writer import TableWriter
+from engine.table.proof.verifier import Verifier
+from floeberg.java.jdk import java_command
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
 from tiering.spark_rewrite import SparkRewriter

@@ -19,22 +19,22 @@ import pyarrow.parquet as pq
 
 from bench.cpu import GIB, MIB, measured
 from bench.measurement import Measurement
-from engine.digest import EMPTY_DIGEST, digest_of
-from engine.formats.value_codec import CodecSpec, open_codec, propose_fields
+from engine.formats.codec import CodecSpec, open_codec, propose_fields
 from engine.kafka_log.log_directory import scan_log_directories
 from engine.kafka_log.segment import list_segments
 from engine.kafka_log.segment_reader import read_segment
 from engine.offset_range import OffsetRange
+from engine.parquet.settings import ParquetSettings, choose_settings
+from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.data_file import FileDescription, FileFooter, FileName
-from engine.table.parquet_settings import ParquetSettings, choose_settings
-from engine.table.parquet_writer import ParquetFileWriter
-from engine.table.rows import rows_from_records
+from engine.table.proof.verification import verify_file
+from engine.table.proof.verifier import Verifier
+from engine.table.rows.parquet_writer import ParquetFileWriter
+from engine.table.rows.rows import rows_from_records
 from engine.table.topic_table import TableFacts
-from engine.table.verification import verify_file
-from engine.table.verifier import Verifier
-from engine.table.warehouse import Warehouse
 from engine.topic_partition import TopicIdPartition
+from engine.warehouse.warehouse import Warehouse
 from floeberg.freed_memory import keep_freed_memory
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID
 from tiering.rewrite import BLOCK_BYTES

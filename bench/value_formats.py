@@ -29,9 +29,9 @@ from bench.cpu import bound_to_one_core, measured
 from bench.measurement import Measurement
 from bench.python_producers import message_class
 from bench.value_records import KINDS, RecordKind, as_csv, as_json, as_proto_json
-from engine.formats.protobuf_descriptors import compile_proto
-from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
-from engine.records import ByteSpans
+from engine.formats.codec import CodecSpec, Verdict, open_codec, propose_fields
+from engine.formats.protobuf.descriptors import compile_proto
+from engine.records.records import ByteSpans
 from floeberg.freed_memory import keep_freed_memory
 
 SCHEMA_ID = 101

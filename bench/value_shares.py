@@ -13,8 +13,8 @@ from bench.measurement import Measurement
 from bench.python_producers import python_values
 from bench.value_formats import SCHEMA_ID, TITLE, schema_text
 from bench.value_records import KINDS
-from engine.formats.value_codec import PLAIN_SCHEMA_ID, CodecSpec, Verdict, open_codec, propose_fields
-from engine.records import ByteSpans
+from engine.formats.codec import PLAIN_SCHEMA_ID, CodecSpec, Verdict, open_codec, propose_fields
+from engine.records.records import ByteSpans
 
 RECORDS = 2_000
 """Of each kind by each producer: a share of one in a thousand shows."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from engine.log_reader import LogReader
+from engine.reading.log_reader import LogReader
 from floeberg.catalog_settings import catalog_properties
 from floeberg.settings import Settings
 from serving.status.daemon_status import OPEN_FILES, BoundUse

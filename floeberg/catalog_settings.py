@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.table.catalog import embedded_catalog_properties
+from engine.table.catalog.access import embedded_catalog_properties
 from floeberg.settings import Settings
 
 

@@ -26,7 +26,7 @@ class CsvSettings(Section):
     @model_validator(mode="after")
     def _check_dialect(self) -> Self:
         # Arrow is not loaded for topics without CSV.
-        from engine.formats.csv_dialect import CsvDialect
+        from engine.formats.csv.dialect import CsvDialect
 
         try:
             CsvDialect.of(self.options)

@@ -10,9 +10,9 @@ from pyiceberg.catalog import Catalog
 
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
-from engine.log_reader import LogReader
-from engine.table.deferred_catalog import open_catalog_when_there
-from engine.table.file_index import FileIndex
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.table.catalog.deferred import open_catalog_when_there
 from floeberg.bound_sources import cache_bounds
 from floeberg.catalog_settings import catalog_properties
 from floeberg.data_dir_lock import DataDirLock

@@ -8,18 +8,18 @@ from __future__ import annotations
 from importlib import import_module
 
 KERNEL_MODULES = (
-    "engine.digest_runs",
-    "engine.formats.avro",
-    "engine.formats.csv_line",
-    "engine.formats.json_codec",
-    "engine.formats.debezium",
-    "engine.formats.protobuf",
+    "engine.records.digest_runs",
+    "engine.formats.avro.codec",
+    "engine.formats.csv.codec",
+    "engine.formats.json.codec",
+    "engine.formats.envelopes.debezium",
+    "engine.formats.protobuf.codec",
     "engine.formats.text",
     "engine.kafka_log.batch_writer",
     "engine.kafka_log.segment_reader",
-    "engine.log_reader",
-    "engine.table.rows",
-    "engine.table.verifier",
+    "engine.reading.log_reader",
+    "engine.table.rows.rows",
+    "engine.table.proof.verifier",
 )
 """Importing them compiles every kernel, or loads it from numba's cache."""
 

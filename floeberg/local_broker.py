@@ -12,8 +12,8 @@ from pathlib import Path
 
 from engine.errors import Invalid, Unavailable
 from floeberg.free_ports import free_ports
-from floeberg.jdk import SHORT_LIFE_OPTIONS, java_command
-from floeberg.maven_jars import KAFKA_BROKER, class_path, resolve_jars
+from floeberg.java.jdk import SHORT_LIFE_OPTIONS, java_command
+from floeberg.java.maven_jars import KAFKA_BROKER, class_path, resolve_jars
 from floeberg.server_process import ServerProcess
 from floeberg.tied_process import tied
 

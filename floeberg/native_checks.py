@@ -8,6 +8,7 @@ from pathlib import Path
 from engine.broker import Broker
 from engine.errors import Invalid
 from floeberg.check_result import CheckResult, Verdict, good, note
+from floeberg.java.plugin_jar import CLASS_NAME, CLASS_PATH, PLUGIN_CLASS, broker_properties, packed_jar
 from floeberg.native_lines import (
     ENABLE,
     METADATA_TOPIC,
@@ -18,7 +19,6 @@ from floeberg.native_lines import (
     lines_of,
     notes_of,
 )
-from floeberg.plugin_jar import CLASS_NAME, CLASS_PATH, PLUGIN_CLASS, broker_properties, packed_jar
 from floeberg.settings import Settings
 
 _ALL_LINES = "floeberg plugin prints every line that this broker needs; they count from the broker's next start"

@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from engine.formats.json_inference import INFER_RECORDS
-from engine.formats.value_codec import OnConflict
+from engine.formats.codec import OnConflict
+from engine.formats.json.inference import INFER_RECORDS
 from engine.table.columns import TableLayout
-from floeberg.jdk import java_command
+from floeberg.java.jdk import java_command
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings, TopicSettings
 from tiering.spark_session import SparkSettings

@@ -16,8 +16,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.records import ByteSpans
-from engine.span_kernels import gather_spans
+from engine.kernels.spans import gather_spans
+from engine.records.records import ByteSpans
 
 ORDER_SCHEMA_ID = 101
 FIRST_ORDER_ID = 700_000_000

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.clock import Clock
-from engine.formats.schema_cache import SchemaCache
-from engine.formats.schema_desk import SchemaDesk, SourceHealth
-from engine.formats.schema_folder import SchemaFile, SchemaFolder
-from engine.formats.schema_http import RegistryAccess, RegistryHttp
-from engine.formats.schema_registry import SchemaRegistry
-from engine.formats.schema_source import SchemaSource
-from engine.formats.schema_subjects import SubjectRule, SubjectStrategy
-from engine.formats.schema_topics import RegistrySchemas
+from engine.schemas.cache import SchemaCache
+from engine.schemas.desk import SchemaDesk, SourceHealth
+from engine.schemas.folder import SchemaFile, SchemaFolder
+from engine.schemas.http import RegistryAccess, RegistryHttp
+from engine.schemas.registry import SchemaRegistry
+from engine.schemas.source import SchemaSource
+from engine.schemas.subjects import SubjectRule, SubjectStrategy
+from engine.schemas.topics import RegistrySchemas
 from floeberg.registry_settings import RegistrySettings
 from floeberg.settings import TopicSettings
 

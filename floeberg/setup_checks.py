@@ -12,15 +12,15 @@ from pyiceberg.catalog import Catalog
 from engine.broker import Broker
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
-from engine.formats.schema_folder import SUFFIXES, SchemaFolder, read_schema
-from engine.formats.schema_http import RegistryHttp
-from engine.formats.schema_registry import SchemaRegistry
-from engine.formats.schema_source import Role
 from engine.kafka_log.log_directory import scan_log_directories
-from engine.table import catalog as catalogs
+from engine.schemas.folder import SUFFIXES, SchemaFolder, read_schema
+from engine.schemas.http import RegistryHttp
+from engine.schemas.registry import SchemaRegistry
+from engine.schemas.source import Role
+from engine.table.catalog import access as catalogs
 from floeberg.broker_facts import meta_properties
 from floeberg.check_result import CheckResult, Verdict, good, guarded, note
-from floeberg.jdk import java_command, java_version
+from floeberg.java.jdk import java_command, java_version
 from floeberg.kernels import load_kernels
 from floeberg.registry_settings import RegistrySettings
 from floeberg.room_settings import topic_rules

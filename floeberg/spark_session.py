@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from engine.errors import Invalid
-from floeberg.jdk import java_command
-from floeberg.maven_jars import ICEBERG_SPARK, class_path, resolve_jars
+from floeberg.java.jdk import java_command
+from floeberg.java.maven_jars import ICEBERG_SPARK, class_path, resolve_jars
 from floeberg.plain_value import as_written
 
 CATALOG_NAME = "floeberg"

@@ -13,7 +13,7 @@ import psutil
 
 from engine.clock import Clock
 from engine.errors import CommitUnknown, Corrupt, FloebergError, Invalid
-from engine.formats.schema_desk import SourceHealth
+from engine.schemas.desk import SourceHealth
 from floeberg.bound_sources import open_file_bound
 from serving.log.copy_requests import CopyRequests
 from serving.log.damage_watch import Damages

@@ -9,16 +9,16 @@ from typing import Any
 from pyiceberg.catalog import Catalog
 
 from engine.errors import Corrupt, Invalid
-from engine.fsck import fsck_table
-from engine.fsck_catalog import (
+from engine.fsck.catalog import (
     damaged_table,
     exchanged_names,
     is_retired,
     report_of_findings,
     unregistered_tables,
 )
-from engine.fsck_report import Damage, Finding, FsckReport
-from engine.table.catalog import Identifier, check_database, namespace_folder, table_identifier, warehouse_of
+from engine.fsck.check import fsck_table
+from engine.fsck.report import Damage, Finding, FsckReport
+from engine.table.catalog.access import Identifier, check_database, namespace_folder, table_identifier, warehouse_of
 from engine.table.topic_table import TopicTable
 from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore

@@ -9,9 +9,9 @@ import structlog
 from engine.broker import KafkaBroker
 from engine.clock import Clock
 from engine.errors import Unavailable
-from engine.table.deferred_catalog import open_catalog_when_there
-from engine.table.table_writer import TableWriter
-from engine.table.verifier import Verifier
+from engine.table.catalog.deferred import open_catalog_when_there
+from engine.table.commit.writer import TableWriter
+from engine.table.proof.verifier import Verifier
 from floeberg.bound_sources import disk_bounds
 from floeberg.catalog_settings import catalog_properties
 from floeberg.room_settings import spark_settings, tiering_limits, topic_rules

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pyiceberg.catalog import Catalog
 
 from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
-from engine.table import catalog as catalogs
-from engine.table.catalog import Identifier, retired_identifier, table_identifier
-from engine.table.table_loading import TableLoader
+from engine.table.catalog import access as catalogs
+from engine.table.catalog.access import Identifier, retired_identifier, table_identifier
+from engine.table.loading import TableLoader
 from engine.table.topic_table import TOPIC_ID_PROPERTY, TopicTable
 from tiering.topic_rule import TopicRule, rule_of
 

@@ -19,8 +19,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from engine.errors import FloebergError, Invalid  # noqa: E402  # the project is not installed when its jar is built
-from floeberg.jdk import SHORT_LIFE_OPTIONS, java_command  # noqa: E402
-from floeberg.maven_jars import KAFKA_STORAGE_API, class_path, resolve_jars  # noqa: E402
+from floeberg.java.jdk import SHORT_LIFE_OPTIONS, java_command  # noqa: E402
+from floeberg.java.maven_jars import KAFKA_STORAGE_API, class_path, resolve_jars  # noqa: E402
 
 SOURCES = PROJECT / "plugin" / "src"
 JAR = PROJECT / "floeberg" / "jars" / "floeberg-plugin.jar"

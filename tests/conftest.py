@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from floeberg.jdk import SHORT_LIFE_OPTIONS
+from floeberg.java.jdk import SHORT_LIFE_OPTIONS
 from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
 from floeberg.tied_process import end_with_parent
-from tests.rest_catalog import RestCatalogServer
+from tests.support.rest_catalog import RestCatalogServer
 
 # For every JVM that a test starts. A command line's own options win over these.
 os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(SHORT_LIFE_OPTIONS))
@@ -77,7 +77,7 @@ def sql_jvm() -> None:
 
     The first session starts the JVM and the others find it. Whoever needs it is in the group ``spark``.
     """
-    from tests.spark_jvm import end_jvm
+    from tests.support.spark_jvm import end_jvm
 
     end_jvm()
 

@@ -12,13 +12,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.clock import SystemClock
-from engine.log_reader import LogReader
-from engine.table.file_index import FileIndex
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
 from floeberg.bound_sources import LOG_DISK, OPEN_FILES, WAREHOUSE_DISK
 from floeberg.status_board import StatusBoard
 from serving.status.daemon_status import BoundUse, PartitionStatus, SchemaSourceStatus
 from serving.status.metrics import ERROR_KINDS, Metrics
-from tests.tiering.broken_world import BrokenWorld
+from tests.faults.broken_world import BrokenWorld
 from tests.tiering.tiering_world import TieringWorld
 from tiering.planner import Waiting
 from tiering.tiering_limits import TieringLimits

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import FloebergError
 from engine.offset_range import OffsetRange
-from engine.table.repair_candidates import KeptRows
+from engine.table.repair.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from tiering.planner import WaitingReason
 

@@ -9,8 +9,8 @@ import structlog
 
 from engine.clock import Clock
 from engine.errors import FloebergError
-from engine.table.repair_candidates import KeptRows
-from engine.table.verifier import Verifier
+from engine.table.proof.verifier import Verifier
+from engine.table.repair.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from tiering.rewriter import Rewriter
 from tiering.tiered_topic import TieredTopic

@@ -15,9 +15,9 @@ from engine.clock import Clock
 from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
-from engine.table.range_append import Outcome
-from engine.table.table_writer import TableWriter
-from engine.table.verifier import Verifier
+from engine.table.commit.range_append import Outcome
+from engine.table.commit.writer import TableWriter
+from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.idle_repair import IdleRepair

@@ -10,9 +10,9 @@ from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.kafka_log.transaction_index import AbortedTransaction, aborted_in, read_transaction_index
 from engine.offset_range import OffsetRange
-from engine.table.parquet_settings import ParquetSettings
-from engine.table.range_append import RangeAppend
-from engine.table.verifier import VerifiedFile, Verifier
+from engine.parquet.settings import ParquetSettings
+from engine.table.commit.range_append import RangeAppend
+from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.topic_partition import TopicIdPartition
 from tiering.observation import PartitionLog
 from tiering.planner import PlannedRange

@@ -6,10 +6,10 @@ from heapq import nsmallest
 from pathlib import Path
 
 from engine.errors import Corrupt, FloebergError
-from engine.formats.value_codec import EVERY_OTHER_ID, CodecSpec, Decoded
+from engine.formats.codec import EVERY_OTHER_ID, CodecSpec, Decoded
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
-from engine.table.record_file import RecordFile
-from engine.table.row_codecs import RowCodecs
+from engine.table.rows.record_file import RecordFile
+from engine.table.rows.row_codecs import RowCodecs
 from engine.table.topic_table import TableFacts
 from tiering.rewrite_task import NeedsSchemas, RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
 

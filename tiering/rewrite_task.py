@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from engine.digest import RangeDigest
 from engine.errors import FloebergError
 from engine.kafka_log.transaction_index import AbortedTransaction
 from engine.offset_range import OffsetRange
+from engine.parquet.settings import ParquetSettings
+from engine.records.digest import RangeDigest
 from engine.table.data_file import FileDescription, FileName
-from engine.table.parquet_settings import ParquetSettings
 from engine.table.topic_table import TableFacts
 from engine.topic_partition import TopicIdPartition
 

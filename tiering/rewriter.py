@@ -8,10 +8,10 @@ from typing import Protocol, TypeAlias
 
 from engine.errors import FloebergError, Unavailable
 from engine.table.data_file import FileDescription
-from engine.table.file_repair import RepairFailed, RepairOutcome, RepairTask, repair_file
-from engine.table.foreign_evidence import ForeignEvidence, ForeignTask, gather_evidence
+from engine.table.foreign.evidence import ForeignEvidence, ForeignTask, gather_evidence
+from engine.table.proof.verification import Verification, verify_file
+from engine.table.repair.file import RepairFailed, RepairOutcome, RepairTask, repair_file
 from engine.table.topic_table import TableFacts
-from engine.table.verification import Verification, verify_file
 from tiering.rewrite import rewrite_segment
 from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask
 

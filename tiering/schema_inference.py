@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import structlog
 
 from engine.errors import Invalid
-from engine.formats.json_inference import DEFAULT_INFER_RECORDS, INFER_RECORDS, INFERENCE, OPEN, merged_schema
-from engine.formats.schema_source import Role
-from engine.table.table_writer import TableWriter
+from engine.formats.json.inference import DEFAULT_INFER_RECORDS, INFER_RECORDS, INFERENCE, OPEN, merged_schema
+from engine.schemas.source import Role
+from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
 from tiering.topic_rule import TopicRule
 

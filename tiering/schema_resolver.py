@@ -9,8 +9,8 @@ import structlog
 
 from engine.clock import Clock
 from engine.errors import Corrupt, Invalid, Unavailable
-from engine.formats.schema_source import Role, SchemaSource
-from engine.formats.value_codec import EVERY_OTHER_ID, PLAIN_SCHEMA_ID
+from engine.formats.codec import EVERY_OTHER_ID, PLAIN_SCHEMA_ID
+from engine.schemas.source import Role, SchemaSource
 from tiering.tiering_limits import TieringLimits
 
 MOST_GIVEN_UP = 500  # schemas of one topic; more of them are no schemas but values that happen to begin as framed ones

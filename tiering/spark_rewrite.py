@@ -12,8 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from engine.errors import FloebergError, Unavailable
-from engine.table.file_repair import RepairFailed, RepairOutcome, RepairTask
-from engine.table.foreign_evidence import ForeignEvidence, ForeignTask
+from engine.table.foreign.evidence import ForeignEvidence, ForeignTask
+from engine.table.repair.file import RepairFailed, RepairOutcome, RepairTask
 from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask
 from tiering.rewriter import VerifyOutcome, VerifyTask, gather_guarded, repair_guarded, rewrite_guarded, verify_guarded
 from tiering.spark_session import SparkSettings, abandon_context, is_alive, start_context

@@ -10,7 +10,7 @@ from engine.broker import Broker, PartitionView
 from engine.clock import Clock
 from engine.errors import FloebergError
 from engine.fault_points import FaultPoint, reach
-from engine.table.table_writer import TableWriter
+from engine.table.commit.writer import TableWriter
 from engine.topic_partition import TopicIdPartition
 from tiering.broker_watch import BrokerWatch
 from tiering.cycle_report import PartitionReport

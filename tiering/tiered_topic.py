@@ -9,16 +9,16 @@ import pyarrow as pa
 
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
-from engine.formats.csv_dialect import CSV_COLUMNS
-from engine.formats.schema_source import Role
-from engine.formats.value_codec import CodecSpec, propose_fields
+from engine.formats.codec import CodecSpec, propose_fields
+from engine.formats.csv.dialect import CSV_COLUMNS
+from engine.formats.proposals import on_conflict_of
+from engine.parquet.settings import ParquetSettings
+from engine.schemas.source import Role
+from engine.table.commit.identity import check_same
+from engine.table.commit.range_append import CommitResult, Outcome, RangeAppend
+from engine.table.commit.replacement import FileReplacement, ReplacementResult
+from engine.table.commit.writer import TableWriter
 from engine.table.ledger import LedgerEntry
-from engine.table.parquet_settings import ParquetSettings
-from engine.table.range_append import CommitResult, Outcome, RangeAppend
-from engine.table.replacement import FileReplacement, ReplacementResult
-from engine.table.schema_proposals import on_conflict_of
-from engine.table.table_identity import check_same
-from engine.table.table_writer import TableWriter
 from engine.table.topic_table import TableFacts, TopicTable
 from tiering.rewrite_task import NeedsSchemas
 from tiering.schema_inference import SchemaInference

@@ -15,10 +15,12 @@ import structlog
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
-from engine.table.file_repair import Redecoded, RepairFailed, RepairTask, reasons_in
-from engine.table.parquet_settings import ParquetSettings
-from engine.table.repair_candidates import KeptRows, Look, RepairCandidates, knowledge_of
-from engine.table.repair_plan import (
+from engine.parquet.settings import ParquetSettings
+from engine.table.commit.replacement import FileReplacement, ReplacementOutcome
+from engine.table.proof.verifier import Verifier
+from engine.table.repair.candidates import KeptRows, Look, RepairCandidates, knowledge_of
+from engine.table.repair.file import Redecoded, RepairFailed, RepairTask, reasons_in
+from engine.table.repair.plan import (
     MOST_IDS_WANTED,
     Candidate,
     Knowledge,
@@ -28,10 +30,8 @@ from engine.table.repair_plan import (
     rows_helped,
     wanted_schemas,
 )
-from engine.table.replacement import FileReplacement, ReplacementOutcome
-from engine.table.row_codecs import RowCodecs
+from engine.table.rows.row_codecs import RowCodecs
 from engine.table.topic_table import TableFacts
-from engine.table.verifier import Verifier
 from tiering.rewrite_task import NeedsSchemas
 from tiering.rewriter import Rewriter, VerifyTask
 from tiering.tiered_topic import TieredTopic

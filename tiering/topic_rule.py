@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from engine.formats.schema_source import SchemaSource
-from engine.formats.value_codec import CodecSpec
+from engine.formats.codec import CodecSpec
+from engine.schemas.source import SchemaSource
 from engine.table.columns import TableLayout
-from engine.table.table_identity import check_settings
+from engine.table.commit.identity import check_settings
 from engine.table.topic_table import TopicTable
 
 _INTERNAL_PREFIX = "__"

@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from engine.kernel_types import read_only, strided, writable
-from engine.records import ByteSpans
+from engine.kernels.types import read_only, strided, writable
+from engine.records.records import ByteSpans
 
 HEADER_BYTES = 5
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.formats.value_codec import NO_REASON, Verdict
+from engine.formats.codec import NO_REASON, Verdict
 
 
 class Findings:

@@ -9,8 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Invalid
-from engine.formats.single_column import fill_column, spans_of_wanted
-from engine.formats.value_codec import (
+from engine.formats.codec import (
     NO_REASON,
     CodecSpec,
     Columns,
@@ -21,7 +20,8 @@ from engine.formats.value_codec import (
     Verdict,
     add_fields,
 )
-from engine.records import ByteSpans
+from engine.formats.single_column import fill_column, spans_of_wanted
+from engine.records.records import ByteSpans
 
 VALUE_FIELD = pa.field("value", pa.binary())
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.formats.value_codec import Columns, column_of, struct_of
-from engine.records import NULL_LENGTH, ByteSpans
+from engine.formats.codec import Columns, column_of, struct_of
+from engine.records.records import NULL_LENGTH, ByteSpans
 
 
 def fill_column(fields: Sequence[pa.Field], filled: pa.Field, column: pa.Array) -> pa.StructArray:

@@ -9,8 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Invalid
-from engine.formats.single_column import fill_column, spans_of_wanted
-from engine.formats.value_codec import (
+from engine.formats.codec import (
     NO_REASON,
     CodecSpec,
     Columns,
@@ -21,8 +20,9 @@ from engine.formats.value_codec import (
     Verdict,
     add_fields,
 )
-from engine.records import NULL_LENGTH, ByteSpans
-from engine.utf8_rows import rows_not_utf8
+from engine.formats.single_column import fill_column, spans_of_wanted
+from engine.records.records import NULL_LENGTH, ByteSpans
+from engine.records.utf8_rows import rows_not_utf8
 
 VALUE_FIELD = pa.field("value", pa.string())
 NOT_UTF8 = "not UTF-8"

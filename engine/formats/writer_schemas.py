@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.value_codec import CodecSpec
+from engine.formats.codec import CodecSpec
 
 Opened = TypeVar("Opened")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from engine.kernel_types import read_only, writable
+from engine.kernels.types import read_only, writable
 
 # Columns of a batch table, one row a batch. START and END bound the whole batch in a window, the records in a block.
 START, END, BASE_OFFSET, LAST_OFFSET, LEADER_EPOCH, ATTRIBUTES = 0, 1, 2, 3, 4, 5

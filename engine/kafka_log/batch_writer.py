@@ -27,7 +27,7 @@ from engine.kafka_log.record_batch import (
     TRANSACTIONAL_FLAG,
 )
 from engine.offset_range import OffsetRange
-from engine.records import ByteSpans, Headers, Records
+from engine.records.records import ByteSpans, Headers, Records
 
 DEFAULT_TARGET_BYTES: Final = 32 << 10
 _MAX_BATCH_BYTES: Final = 2**31 - 1

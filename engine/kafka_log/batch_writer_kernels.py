@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from engine.byte_copy import copy_bytes
-from engine.kernel_types import read_only, strided, writable
+from engine.kernels.byte_copy import copy_bytes
+from engine.kernels.types import read_only, strided, writable
 
 _HEADER_BYTES = 61
 _MAX_DELTA = 2**31 - 1

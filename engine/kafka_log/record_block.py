@@ -12,7 +12,7 @@ from engine.errors import Corrupt
 from engine.kafka_log import batch_reader_kernels as kernels
 from engine.kafka_log.compression import Compression, DecompressError, Decompressor, TargetFull
 from engine.offset_range import OffsetRange
-from engine.records import ByteSpans, Headers, Records
+from engine.records.records import ByteSpans, Headers, Records
 
 # Kafka counts the bytes of a record and of a batch with a Java int: nothing a client could read back is larger.
 MAX_BATCH_BYTES: Final = 2**31 - 1

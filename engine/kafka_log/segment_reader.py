@@ -30,7 +30,7 @@ from engine.kafka_log.record_block import RecordBlock
 from engine.kafka_log.segment import MAX_RELATIVE_OFFSET, base_offset_in
 from engine.kafka_log.transaction_index import AbortedBatches, AbortedTransaction
 from engine.offset_range import OffsetRange
-from engine.records import Records
+from engine.records.records import Records
 from engine.topic_partition import TopicIdPartition
 
 # Read at a time: small enough to stay in the processor's cache until its batches are decompressed.

@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from engine.digest import RangeDigest
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
+from engine.records.digest import RangeDigest
 
 _LARGEST_PLAIN_BYTES = 4 << 10
 _COMPRESSED = "zlib:"

@@ -11,10 +11,10 @@ from typing import Self
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
-from engine.digest import RangeDigest
 from engine.errors import Corrupt, Invalid
 from engine.offset_range import OffsetRange
-from engine.table.parquet_footer import ParquetFooter
+from engine.parquet.footer import ParquetFooter
+from engine.records.digest import RangeDigest
 
 FORMAT_VERSION = 1
 FOOTER_PREFIX = "floeberg."

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Self
 
-from engine.digest import RangeDigest
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
+from engine.records.digest import RangeDigest
 
 LEDGER_PREFIX = "floeberg.ledger."
 

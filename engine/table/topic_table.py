@@ -10,14 +10,14 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from engine.errors import Corrupt
-from engine.formats.value_codec import CodecSpec
+from engine.formats.codec import CodecSpec
 from engine.offset_range import OffsetRange
+from engine.parquet.settings import ParquetSettings
 from engine.table.adopted_range import AdoptedRange
 from engine.table.columns import TableLayout, arrow_schema, key_fields, key_fields_of, value_fields
 from engine.table.data_file import FileName, data_path
 from engine.table.ledger import LedgerEntry
-from engine.table.parquet_settings import ParquetSettings
-from engine.table.warehouse import Warehouse
+from engine.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from engine.table.lineage import ForeignChange

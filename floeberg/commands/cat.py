@@ -18,10 +18,10 @@ from floeberg.console import print_line
 from floeberg.plain_value import plain
 
 if TYPE_CHECKING:
-    from engine.formats.value_codec import Decoded, ValueCodec
-    from engine.log_reader import LogReader
-    from engine.records import ByteSpans, Records
-    from engine.table.row_codecs import RowCodecs
+    from engine.formats.codec import Decoded, ValueCodec
+    from engine.reading.log_reader import LogReader
+    from engine.records.records import ByteSpans, Records
+    from engine.table.rows.row_codecs import RowCodecs
     from engine.table.topic_table import TopicTable
 
 _ROWS_AT_ONCE = 1024
@@ -40,8 +40,8 @@ def cat(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Print the records of a topic from the table: what a consumer would read, decoded."""
-    from engine.log_reader import LogReader
-    from engine.table.file_index import FileIndex
+    from engine.reading.file_index import FileIndex
+    from engine.reading.log_reader import LogReader
 
     command = CommandContext.of(context)
     table = command.tables.named(topic)
@@ -74,7 +74,7 @@ def _ranges(
 def _lines(
     table: TopicTable, reader: LogReader, ranges: Iterator[tuple[int, OffsetRange]], *, as_json: bool
 ) -> Iterator[str]:
-    from engine.table.row_codecs import RowCodecs
+    from engine.table.rows.row_codecs import RowCodecs
 
     codecs = RowCodecs.of(table)
     for partition, offsets in ranges:
@@ -87,7 +87,7 @@ def _lines(
 
 def _plain_records(records: Records, partition: int, codecs: RowCodecs) -> Iterator[dict[str, Any]]:
     """Records as plain values. Values and typed keys are decoded where they can be, else text, else base64."""
-    from engine.table.error_column import error_column
+    from engine.table.rows.error_column import error_column
 
     value, key = codecs.decode(records)
     is_single = [field.name for field in codecs.value.fields] == ["value"] and codecs.value.name in {"raw", "string"}
@@ -113,7 +113,7 @@ def _plain_records(records: Records, partition: int, codecs: RowCodecs) -> Itera
 
 def _decoded(content: ByteSpans, decoded: Decoded | None, codec: ValueCodec | None) -> list[Any]:
     """Each string as its columns where these are all of it, else as text."""
-    from engine.formats.json_mapping import OWN_COLUMNS
+    from engine.formats.json.mapping import OWN_COLUMNS
 
     texts = [_text(content[row]) for row in range(len(content))]
     if decoded is None:

@@ -48,7 +48,7 @@ class CommandContext:
     @cached_property
     def catalog(self) -> Catalog:
         """Raises ``Invalid``, ``Unavailable``."""
-        from engine.table.catalog import open_catalog
+        from engine.table.catalog.access import open_catalog
         from floeberg.catalog_settings import catalog_properties
 
         return open_catalog(catalog_properties(self.settings))

@@ -16,8 +16,8 @@ from floeberg.console import err, out, print_json
 from serving.status.page import size_text
 
 if TYPE_CHECKING:
-    from engine.fsck import FsckProgress
-    from engine.fsck_report import FsckReport
+    from engine.fsck.check import FsckProgress
+    from engine.fsck.report import FsckReport
     from engine.table.topic_table import TopicTable
     from floeberg.settings import Settings
     from floeberg.table_survey import TableSurvey

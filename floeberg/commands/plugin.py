@@ -14,8 +14,8 @@ from engine.errors import FloebergError
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import err, print_json, print_line, show_error
 from floeberg.door_token import log_door_token
+from floeberg.java.plugin_jar import broker_properties, write_jar
 from floeberg.native_lines import BrokerFacts, LineState, PropertyLine, lines_of, lines_unasked, notes_of
-from floeberg.plugin_jar import broker_properties, write_jar
 from floeberg.settings import Settings
 
 

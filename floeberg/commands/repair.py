@@ -134,9 +134,9 @@ def _open(
     command: CommandContext, topic: str, sources: SchemaSources, clock: Clock, *, on_file: Callable[[], object]
 ) -> TopicRepair:
     """Raises Invalid: no table, no rule, or a rule of another format; Unavailable; Corrupt."""
-    from engine.table.file_repair import RepairOutcome, RepairTask
-    from engine.table.table_writer import TableWriter
-    from engine.table.verifier import Verifier
+    from engine.table.commit.writer import TableWriter
+    from engine.table.proof.verifier import Verifier
+    from engine.table.repair.file import RepairOutcome, RepairTask
     from floeberg.room_settings import tiering_limits, topic_rules
     from tiering.rewriter import InProcessRewriter
     from tiering.tiered_topic import TieredTopic

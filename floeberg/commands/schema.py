@@ -13,8 +13,8 @@ from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
 
 if TYPE_CHECKING:
-    from engine.formats.value_codec import CodecSpec, OnConflict
-    from engine.table.schema_effect import SchemaEffect
+    from engine.formats.codec import CodecSpec, OnConflict
+    from engine.formats.evolution.schema_effect import SchemaEffect
     from engine.table.topic_table import TopicTable
     from floeberg.settings import Settings
 
@@ -51,8 +51,8 @@ def check(
 
 def effect_on(table: TopicTable, file: Path, *, of_key: bool, on_conflict: OnConflict | None) -> SchemaEffect:
     """What a schema in a file would do to a table. Raises Invalid, Unavailable."""
-    from engine.table.schema_effect import effect_of
-    from engine.table.schema_proposals import propose_schema
+    from engine.formats.evolution.schema_effect import effect_of
+    from engine.formats.proposals import propose_schema
 
     codec, fields = (table.key_codec, table.key_fields) if of_key else (table.codec, table.value_fields)
     if codec is None:
@@ -68,7 +68,7 @@ def effect_on(table: TopicTable, file: Path, *, of_key: bool, on_conflict: OnCon
 
 
 def _read(file: Path, codec: CodecSpec, topic: str) -> str:
-    from engine.formats.schema_folder import SUFFIXES, read_schema
+    from engine.schemas.folder import SUFFIXES, read_schema
 
     suffixes = SUFFIXES.get(codec.name)
     if suffixes is None:
@@ -90,7 +90,7 @@ def _none(_name: str) -> bool:
 
 def _on_conflict(settings: Settings, topic: str) -> OnConflict | None:
     """The setting of the day, for schemas are added by it; None where no rule has the topic any more."""
-    from engine.formats.value_codec import OnConflict
+    from engine.formats.codec import OnConflict
     from tiering.topic_rule import TopicRule
 
     for rule in settings.topics:

@@ -79,7 +79,7 @@ def _from_tables(tables: TopicTables) -> DaemonStatus:
 
 
 def _partitions_of(table: TopicTable) -> Iterator[PartitionStatus]:
-    from engine.table.repair_candidates import KeptRows, RepairCandidates
+    from engine.table.repair.candidates import KeptRows, RepairCandidates
 
     problem: FloebergError | None = None
     kept: Mapping[int, KeptRows] = {}

@@ -17,8 +17,8 @@ from engine.errors import Unavailable
 from floeberg.child_process import end_process, start_process
 from floeberg.demo.orders import PARTITIONS, TOPIC
 from floeberg.free_ports import free_ports
+from floeberg.java.plugin_jar import broker_properties, packed_jar
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
-from floeberg.plugin_jar import broker_properties, packed_jar
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID
 from floeberg.tied_process import tied
 from serving.status.daemon_status import DaemonStatus

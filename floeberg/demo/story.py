@@ -22,8 +22,8 @@ from floeberg.demo.playground import SEGMENT_BYTES, Playground
 from floeberg.demo.read_back import ReadBack, read_everything
 from floeberg.demo.stage import Stage
 from floeberg.demo.summary import Outcome, show_summary
-from floeberg.jdk import java_command
-from floeberg.maven_jars import ICEBERG_SPARK, KAFKA_BROKER, resolve_jars
+from floeberg.java.jdk import java_command
+from floeberg.java.maven_jars import ICEBERG_SPARK, KAFKA_BROKER, resolve_jars
 from serving.status.page import size_text
 
 _TIERING_TIMEOUT_SECONDS = 180.0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
-from engine.table.verifier import VerifiedRange
+from engine.table.proof.verifier import VerifiedRange
 from serving.log.auxiliary_state import AuxiliaryState
 
 

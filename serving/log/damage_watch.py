@@ -15,7 +15,7 @@ import structlog
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, FloebergError, Invalid
-from engine.table.verifier import VerifiedRange
+from engine.table.proof.verifier import VerifiedRange
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import LogDoorBackend, RemoteSegment
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
-from engine.table.verifier import VerifiedRange
+from engine.table.proof.verifier import VerifiedRange
 from serving.door_client import while_there
 from serving.door_guard import DoorGuard
 from serving.door_metrics import DoorMetrics

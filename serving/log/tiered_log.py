@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Unavailable
-from engine.log_reader import LogReader
 from engine.offset_range import OffsetRange
+from engine.reading.log_reader import LogReader
+from engine.table.proof.verifier import VerifiedRange, Verifier
 from engine.table.topic_table import TopicTable
-from engine.table.verifier import VerifiedRange, Verifier
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.backend import NoSuchSegment, RemoteSegment

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-from engine.table.catalog import translated_errors
+from engine.table.catalog.access import translated_errors
 
 Namespace = tuple[str, ...]
 

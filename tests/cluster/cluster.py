@@ -14,18 +14,18 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as PythonPartition
 
-from engine.table.catalog import open_catalog
+from engine.table.catalog.access import open_catalog
 from engine.table.ledger import LedgerEntry
 from engine.table.topic_table import TopicTable
 from floeberg.free_ports import free_ports
+from floeberg.java.plugin_jar import broker_properties
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker, cluster_of
-from floeberg.plugin_jar import broker_properties
 from floeberg.topic_tables import TopicTables
-from tests.auditor import Dropped, ProducersLog, assert_clean, audit
-from tests.auditor_sights import consumer_sight, dropped_by_broker, table_sights
 from tests.cluster.daemon import DaemonPlace, DaemonProcess
-from tests.current_jar import current_jar
 from tests.native.stage import eventually
+from tests.support.auditor import Dropped, ProducersLog, assert_clean, audit
+from tests.support.auditor_sights import consumer_sight, dropped_by_broker, table_sights
+from tests.support.current_jar import current_jar
 
 TOKEN = "shared-with-the-brokers"
 MIB = 1 << 20

@@ -9,8 +9,8 @@ from typing import Self
 
 from confluent_kafka import Producer
 
-from tests.auditor import ProducersLog
-from tests.numbered_record import numbered_record
+from tests.support.auditor import ProducersLog
+from tests.support.numbered_record import numbered_record
 
 VALUE_BYTES = 1_200
 

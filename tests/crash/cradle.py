@@ -27,10 +27,10 @@ from floeberg.settings_file import load_settings
 from floeberg.tied_process import end_with_parent, tied
 
 _LOADED_ON_THE_WAY = (
-    "engine.formats.avro",
+    "engine.formats.avro.codec",
     "engine.formats.raw",
     "engine.formats.text",
-    "engine.table.durable_file_io",
+    "engine.warehouse.durable_file_io",
     "anyio._backends._asyncio",
     "numpy.ma",
     "sqlalchemy.dialects.sqlite",

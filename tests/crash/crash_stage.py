@@ -14,18 +14,18 @@ from confluent_kafka.admin import AdminClient
 
 from engine.fault_points import FaultPoint
 from engine.offset_range import OffsetRange
-from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.topic_table import TopicTable
 from floeberg.free_ports import free_ports
+from floeberg.java.plugin_jar import broker_properties
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
-from floeberg.plugin_jar import broker_properties
 from floeberg.topic_tables import TopicTables
-from tests.auditor import Finding, ProducersLog, Record, audit
-from tests.auditor_sights import consumer_sight, dropped_by_broker, table_sights
 from tests.crash.cradle import Cradle
-from tests.current_jar import current_jar
 from tests.native.stage import eventually
-from tests.numbered_record import numbered_record, numbered_value
+from tests.support.auditor import Finding, ProducersLog, Record, audit
+from tests.support.auditor_sights import consumer_sight, dropped_by_broker, table_sights
+from tests.support.current_jar import current_jar
+from tests.support.numbered_record import numbered_record, numbered_value
 from tiering.spool import SPOOL_SUFFIX
 
 MIB = 1 << 20

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from engine.log_reader import LogReader
-from engine.table.file_index import FileIndex
-from engine.table.verifier import Verifier
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from floeberg.door_token import log_door_token
 from floeberg.settings import BrokerSettings, Settings

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.formats.schema_folder import SchemaFolder
-from engine.log_reader import LogReader
-from engine.table.file_index import FileIndex
-from engine.table.repair_candidates import RepairCandidates
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.schemas.folder import SchemaFolder
+from engine.table.repair.candidates import RepairCandidates
 from engine.topic_partition import TopicIdPartition
 from floeberg.topic_tables import TopicTables
-from tests.auditor import Finding, ProducersLog, Record, audit
-from tests.auditor_sights import dropped_by_broker, log_door_sight, table_sights
 from tests.crash.door_client import DoorClient
+from tests.support.auditor import Finding, ProducersLog, Record, audit
+from tests.support.auditor_sights import dropped_by_broker, log_door_sight, table_sights
 from tests.tiering.broker_on_disk import FIRST_TIMESTAMP_MS, BrokerOnDisk
 from tests.tiering.tiering_world import STRINGS, TieringWorld
 from tiering.spool import SPOOL_SUFFIX

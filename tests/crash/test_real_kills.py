@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from engine.fault_points import FaultPoint
-from engine.table.repair_candidates import RepairCandidates
+from engine.table.repair.candidates import RepairCandidates
 from floeberg.duckdb_session import DuckdbSession
-from tests.auditor import assert_clean
 from tests.crash.crash_stage import NATIVE, WATCHED, CrashStage, schema_of
+from tests.support.auditor import assert_clean
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("crash")]
 

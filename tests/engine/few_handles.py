@@ -7,9 +7,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from engine.log_reader import LogReader
 from engine.offset_range import OffsetRange
-from engine.table.file_index import FileIndex
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
 from tests.engine.offset_table import OffsetTable, records_of
 
 HANDLES = 80

@@ -24,17 +24,17 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
-from engine.digest import digest_of
-from engine.formats.value_codec import CodecSpec, open_codec, propose_fields
+from engine.formats.codec import CodecSpec, open_codec, propose_fields
 from engine.offset_range import OffsetRange
-from engine.records import ByteSpans, Headers, Records
+from engine.parquet.settings import choose_settings
+from engine.records.digest import digest_of
+from engine.records.records import ByteSpans, Headers, Records
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.data_file import FileFooter, FileName, data_path
 from engine.table.ledger import LedgerEntry
-from engine.table.parquet_settings import choose_settings
-from engine.table.rows import rows_from_records
+from engine.table.rows.rows import rows_from_records
 from engine.table.topic_table import TopicTable
-from engine.table.warehouse import Warehouse
+from engine.warehouse.warehouse import Warehouse
 
 TOPIC = "orders"
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -14,9 +14,9 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile
 
 from engine.clock import SystemClock
-from engine.formats.value_codec import CodecSpec, propose_fields
-from engine.fsck import fsck_table
-from engine.fsck_report import Damage, FsckReport
+from engine.formats.codec import CodecSpec, propose_fields
+from engine.fsck.check import fsck_table
+from engine.fsck.report import Damage, FsckReport
 from engine.kafka_log.batch_writer import encode_batches
 from engine.kafka_log.compression import Compression
 from engine.kafka_log.partition_metadata import format_partition_metadata
@@ -27,17 +27,17 @@ from engine.kafka_log.transaction_index import (
     read_transaction_index,
 )
 from engine.offset_range import OffsetRange
-from engine.records import Headers, Records
-from engine.table.catalog import embedded_catalog_properties, open_catalog, table_identifier, warehouse_of
+from engine.records.records import Headers, Records
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog, table_identifier, warehouse_of
 from engine.table.columns import TableLayout
+from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.writer import TableWriter
 from engine.table.data_file import FileDescription
 from engine.table.ledger import LEDGER_PREFIX, LedgerEntry
-from engine.table.range_append import Outcome, RangeAppend
-from engine.table.table_loading import TableLoader
-from engine.table.table_writer import TableWriter
+from engine.table.loading import TableLoader
+from engine.table.proof.verification import verify_file
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from engine.table.verification import verify_file
-from engine.table.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from tiering.rewrite import rewrite_segment

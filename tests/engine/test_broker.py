@@ -14,7 +14,7 @@ from engine.broker import Broker, KafkaBroker, PartitionReplicas, PartitionView
 from engine.errors import Invalid, Unavailable
 from engine.topic_partition import TopicIdPartition
 from floeberg.local_broker import LocalBroker
-from tests.fake_broker import FakeBroker
+from tests.support.fake_broker import FakeBroker
 
 
 class Cluster(Protocol):

@@ -12,19 +12,19 @@ import fastavro
 from pyiceberg.catalog import Catalog
 
 from engine.clock import SystemClock
-from engine.formats.value_codec import CodecSpec
-from engine.fsck import fsck_table
-from engine.log_reader import LogReader
+from engine.formats.codec import CodecSpec
+from engine.fsck.check import fsck_table
 from engine.offset_range import OffsetRange
-from engine.records import Records
-from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.records.records import Records
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.columns import TableLayout
-from engine.table.file_index import FileIndex
-from engine.table.range_append import Outcome, RangeAppend
-from engine.table.table_writer import TableWriter
+from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.writer import TableWriter
+from engine.table.proof.verification import Verification
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from engine.table.verification import Verification
-from engine.table.verifier import Verifier
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from tiering.rewrite_task import RewriteTask, Rewritten
 from tiering.rewriter import InProcessRewriter, Rewriter, VerifyTask

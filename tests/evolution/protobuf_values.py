@@ -9,7 +9,7 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from engine.formats.protobuf_descriptors import compile_proto, load_file
+from engine.formats.protobuf.descriptors import compile_proto, load_file
 
 
 @cache

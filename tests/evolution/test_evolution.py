@@ -16,7 +16,7 @@ from tests.evolution.all_cases import CASES
 from tests.evolution.case import Case
 from tests.evolution.evolving_topic import Warehouse, value_of, without_nulls
 from tests.evolution.played_case import PlayedCase, topic_of
-from tests.served_routes import served
+from tests.support.served_routes import served
 
 pytestmark = pytest.mark.xdist_group("evolution")
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.formats.schema_folder import SchemaFolder
+from engine.schemas.folder import SchemaFolder
 from tests.evolution.case import a, record
 from tests.evolution.evolving_topic import avro, value_of, without_nulls
 from tests.tiering.tiering_world import TieringWorld, ranges_of

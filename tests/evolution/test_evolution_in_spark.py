@@ -13,8 +13,8 @@ from serving.tables.door import table_door_routes
 from tests.evolution.all_cases import CASES
 from tests.evolution.evolving_topic import Warehouse, value_of, without_nulls
 from tests.evolution.played_case import PlayedCase, topic_of
-from tests.served_routes import served
-from tests.spark_value import plain
+from tests.support.served_routes import served
+from tests.support.spark_value import plain
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("sql_jvm")]
 

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.formats.type_promotion import promoted
-from engine.formats.value_codec import CodecSpec, Verdict, open_codec
-from engine.records import ByteSpans
-from engine.table.schema_proposals import propose_schema, with_schema
-from tests.engine.formats.avro_values import framed, schemas
+from engine.formats.codec import CodecSpec, Verdict, open_codec
+from engine.formats.evolution.promotion import promoted
+from engine.formats.proposals import propose_schema, with_schema
+from engine.records.records import ByteSpans
+from tests.engine.formats.avro.avro_values import framed, schemas
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))

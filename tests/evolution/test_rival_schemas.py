@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from engine.errors import Invalid, Unavailable
-from engine.table import catalog as catalogs
-from engine.table.table_writer import TableWriter
+from engine.table.catalog import access as catalogs
+from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
 from tests.evolution.case import a, array, optional, record
 from tests.evolution.evolving_topic import EvolvingTopic, Warehouse, avro, value_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from engine.fsck_report import Damage
+from engine.fsck.report import Damage
 from tests.faults.fault import Faults, Region
 from tests.faults.fault_world import FaultWorld, cut, flip, path_of
 

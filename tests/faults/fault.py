@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.fsck_report import Damage
+from engine.fsck.report import Damage
 from tests.faults.fault_world import FaultWorld
 
 

@@ -28,14 +28,14 @@ from pyiceberg.manifest import (
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
-from engine.formats.schema_folder import SchemaFolder
 from engine.offset_range import OffsetRange
-from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.schemas.folder import SchemaFolder
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.topic_partition import TopicIdPartition
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
-from tests.auditor import Record
+from tests.support.auditor import Record
 from tests.tiering.broker_on_disk import FIRST_TIMESTAMP_MS
 from tests.tiering.tiering_world import TieringWorld
 from tiering.tiering_limits import TieringLimits

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.manifest import ManifestEntry
 
-from engine.fsck_report import Damage
+from engine.fsck.report import Damage
 from tests.faults.fault import Faults, Region
 from tests.faults.fault_world import SEGMENT, FaultWorld, cut, flip
 

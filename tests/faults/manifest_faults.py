@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, ManifestFile
 
-from engine.fsck_report import Damage
+from engine.fsck.report import Damage
 from tests.faults.fault import Faults, Region
 from tests.faults.fault_world import SEGMENT, FaultWorld, cut, flip, path_of
 

@@ -10,21 +10,21 @@ from pyiceberg.manifest import clear_manifest_cache
 
 from engine.clock import SystemClock
 from engine.errors import Corrupt, FloebergError
-from engine.fsck_report import Finding
-from engine.log_reader import LogReader, LogReaderLimits
+from engine.fsck.report import Finding
 from engine.offset_range import OffsetRange
-from engine.read_ahead import ReadAheadLimits
-from engine.table.file_index import FileIndex
-from engine.table.table_writer import TableWriter
-from engine.table.verifier import Verifier
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader, LogReaderLimits
+from engine.reading.read_ahead import ReadAheadLimits
+from engine.table.commit.writer import TableWriter
+from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from floeberg.table_survey import survey_tables
 from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.backend import RemoteSegment
 from serving.log.tiered_log import TieredLog
-from tests.auditor_sights import records_of_batches
 from tests.faults.fault_world import LIMITS, FaultWorld
+from tests.support.auditor_sights import records_of_batches
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
 from tiering.rewriter import InProcessRewriter

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Corrupt
-from engine.fsck_report import Damage
+from engine.fsck.report import Damage
 from engine.offset_range import OffsetRange
-from engine.table import catalog as catalogs
-from engine.table.table_states import newer_state
+from engine.table.catalog import access as catalogs
+from engine.table.states import newer_state
 from engine.table.topic_table import TopicTable
 from floeberg.table_survey import survey_tables
 from floeberg.topic_tables import TopicTables

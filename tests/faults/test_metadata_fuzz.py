@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Corrupt, FloebergError
-from engine.fsck_manifest import list_files
-from engine.log_reader import LogReader
-from engine.table.catalog import warehouse_of
-from engine.table.file_index import FileIndex
+from engine.fsck.manifest import list_files
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.table.catalog.access import warehouse_of
+from engine.table.loading import TableLoader
 from engine.table.manifests import ManifestReader
-from engine.table.table_loading import TableLoader
 from floeberg.topic_tables import TopicTables
-from tests.auditor_sights import records_of_batches
 from tests.faults.fault_world import FaultWorld, path_of
 from tests.faults.sights import fsck
+from tests.support.auditor_sights import records_of_batches
 
 FLIPS, CUTS = 60, 12
 

@@ -6,8 +6,8 @@ import json
 
 import pyarrow as pa
 
-from engine.formats.value_codec import CodecSpec, open_codec, propose_fields
-from engine.records import ByteSpans
+from engine.formats.codec import CodecSpec, open_codec, propose_fields
+from engine.records.records import ByteSpans
 from floeberg.commands.cat import _decoded
 
 _SCHEMA = json.dumps({"properties": {"a": {"type": "number"}, "b": {"type": "string"}}})

@@ -23,7 +23,7 @@ from floeberg.door_token import TOKEN_FILE
 from floeberg.end_request import EndRequest
 from floeberg.free_ports import free_ports
 from floeberg.settings_file import load_settings
-from tests.tiering.broken_world import BrokenWorld, moved_away
+from tests.faults.broken_world import BrokenWorld, moved_away
 
 PATIENCE_SECONDS = 90.0
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from floeberg.demo.playground import Playground
-from floeberg.plugin_jar import JAR_NAME
+from floeberg.java.plugin_jar import JAR_NAME
 from floeberg.tied_process import tied
 from serving.status.daemon_status import DaemonStatus
 

@@ -16,15 +16,15 @@ from floeberg.broker_facts import ask_facts
 from floeberg.check_result import CheckResult, Verdict
 from floeberg.free_ports import free_ports
 from floeberg.http_server import HttpServer
+from floeberg.java.plugin_jar import broker_properties
 from floeberg.native_checks import check_native
 from floeberg.native_lines import METADATA_TOPIC
-from floeberg.plugin_jar import broker_properties
 from floeberg.settings import BrokerSettings, Listen, LogDoorSettings, Settings
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import create_log_door
-from tests.fake_broker import FakeBroker
 from tests.serving.log.backend_suite import sample_records
 from tests.serving.log.kept_log import KeptLog
+from tests.support.fake_broker import FakeBroker
 
 TOKEN = "shared"
 

@@ -14,7 +14,7 @@ import structlog
 from typer.testing import CliRunner, Result
 
 from engine.errors import Invalid
-from engine.formats.schema_folder import SchemaFolder
+from engine.schemas.folder import SchemaFolder
 from floeberg.cli import app
 from floeberg.commands import repair as repair_command
 from floeberg.commands.status import _show

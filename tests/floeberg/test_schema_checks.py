@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from engine.formats import schema_http
+from engine.schemas import http as schema_http
 from floeberg.check_result import CheckResult, Verdict
 from floeberg.settings import BrokerSettings, Settings, TopicSettings
 from floeberg.setup_checks import check_schemas
-from tests.engine.formats.patient_clock import PatientClock
-from tests.engine.formats.registry_server import RegistryServer, running_registry
+from tests.engine.schemas.patient_clock import PatientClock
+from tests.engine.schemas.registry_server import RegistryServer, running_registry
 
 RECORD = json.dumps({"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]})
 

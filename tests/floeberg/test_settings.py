@@ -8,7 +8,7 @@ import pytest
 
 from engine.clock import SystemClock
 from engine.errors import Invalid
-from engine.formats.csv_dialect import CsvDialect, CsvQuote, csv_columns
+from engine.formats.csv.dialect import CsvDialect, CsvQuote, csv_columns
 from floeberg.room_settings import topic_rules
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings

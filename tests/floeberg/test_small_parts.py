@@ -16,7 +16,7 @@ from engine.errors import Invalid, Unavailable
 from floeberg.data_dir_lock import DataDirLock, owner_of
 from floeberg.door_token import TOKEN_FILE, log_door_token
 from floeberg.http_server import HttpServer
-from floeberg.plugin_jar import broker_properties
+from floeberg.java.plugin_jar import broker_properties
 from floeberg.registry_settings import RegistrySettings
 from floeberg.schema_sources import registry_access
 from floeberg.settings import BrokerSettings, Listen, LogDoorSettings, Settings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from floeberg.check_result import Verdict
 from floeberg.settings import BrokerSettings, Settings, TopicSettings
 from floeberg.setup_checks import check_tables

@@ -114,7 +114,7 @@ import sys
 from pathlib import Path
 from floeberg.demo.playground import Playground
 from tests.crash.cradle import Cradle
-from tests.rest_catalog import RestCatalogServer
+from tests.support.rest_catalog import RestCatalogServer
 
 folder = Path(sys.argv[1])
 playground = Playground(folder)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from bench.value_formats import SCHEMA_ID, TRIALS
 from bench.value_records import KINDS
-from engine.formats.value_codec import PLAIN_SCHEMA_ID, CodecSpec, ValueCodec, Verdict, open_codec, propose_fields
-from engine.records import ByteSpans
+from engine.formats.codec import PLAIN_SCHEMA_ID, CodecSpec, ValueCodec, Verdict, open_codec, propose_fields
+from engine.records.records import ByteSpans
 from tests.fuzz.hostile_bytes import hostile
 
 BLOCK_VALUES = 400

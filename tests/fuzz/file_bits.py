@@ -17,20 +17,20 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.errors import Corrupt
-from engine.fsck import fsck_table
-from engine.log_reader import LogReader
+from engine.fsck.check import fsck_table
 from engine.offset_range import OffsetRange
-from engine.table import page_walk_kernels as walk
-from engine.table.file_checksums import value_place
-from engine.table.file_index import FileIndex
-from engine.table.page_claims import ChunkPages
-from engine.table.parquet_footer import TRAILER_BYTES
-from engine.table.range_append import RangeAppend
-from engine.table.thrift_compact import ThriftTape
+from engine.parquet import page_walk_kernels as walk
+from engine.parquet.checksums import value_place
+from engine.parquet.footer import TRAILER_BYTES
+from engine.parquet.thrift import ThriftTape
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.table.commit.range_append import RangeAppend
+from engine.table.proof.page_claims import ChunkPages
+from engine.table.proof.verification import opened, verify_file
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from engine.table.verification import opened, verify_file
-from engine.table.verifier import Verifier
-from engine.table.warehouse import Warehouse
+from engine.warehouse.warehouse import Warehouse
 from tests.engine.table.table_examples import ensure_table, open_writer, records_of, write_file
 
 RECORDS = 9000

@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 
-from floeberg.jdk import java_command
-from floeberg.maven_jars import KAFKA_TOOLS, class_path, resolve_jars
+from floeberg.java.jdk import java_command
+from floeberg.java.maven_jars import KAFKA_TOOLS, class_path, resolve_jars
 from floeberg.tied_process import tied
 from tests.native.stage import Sent
 

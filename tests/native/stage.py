@@ -20,24 +20,24 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engine.broker import KafkaBroker
 from engine.clock import SystemClock
 from engine.errors import Unavailable
-from engine.fsck import fsck_table
-from engine.fsck_report import FsckReport
-from engine.log_reader import LogReader
-from engine.table.catalog import DEFAULT_NAMESPACE, embedded_catalog_properties, open_catalog
-from engine.table.file_index import FileIndex
-from engine.table.table_writer import TableWriter
+from engine.fsck.check import fsck_table
+from engine.fsck.report import FsckReport
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.table.catalog.access import DEFAULT_NAMESPACE, embedded_catalog_properties, open_catalog
+from engine.table.commit.writer import TableWriter
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from engine.table.verifier import Verifier
 from floeberg.free_ports import free_ports
+from floeberg.java.plugin_jar import broker_properties
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
-from floeberg.plugin_jar import broker_properties
 from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import create_log_door
 from serving.log.tiered_log import TieredLog
-from tests.current_jar import current_jar
-from tests.served_routes import served
+from tests.support.current_jar import current_jar
+from tests.support.served_routes import served
 from tiering.cycle_report import PartitionReport
 from tiering.loop import TieringLoop
 from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask, Rewritten

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from floeberg.jdk import java_command
-from floeberg.maven_jars import KAFKA_BROKER, KAFKA_STORAGE_API, class_path, resolve_jars
+from floeberg.java.jdk import java_command
+from floeberg.java.maven_jars import KAFKA_BROKER, KAFKA_STORAGE_API, class_path, resolve_jars
 from floeberg.tied_process import tied
 
 PLUGIN = Path(__file__).resolve().parents[2] / "plugin"

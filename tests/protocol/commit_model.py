@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.digest import EMPTY_DIGEST
 from engine.offset_range import OffsetRange
+from engine.records.digest import EMPTY_DIGEST
 from engine.table.ledger import Decision, LedgerEntry, decide, extend
 
 SEGMENT_ENDS = ((2,), (1, 2))

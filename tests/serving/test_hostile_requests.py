@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from floeberg.http_connection import ConnectionLimits
 from floeberg.http_server import HttpServer
 from floeberg.settings import Listen

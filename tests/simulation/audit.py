@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from pyiceberg.table.metadata import TableMetadata
 
-from engine.digest import digest_of
 from engine.errors import Corrupt, FloebergError
 from engine.kafka_log.record_batch import parse_header
 from engine.offset_range import OffsetRange
+from engine.records.digest import digest_of
 from engine.table.data_file import parse_file_name
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
 from tests.engine.kafka_log.batch_twin import Row, parse_batch, records_from

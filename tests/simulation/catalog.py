@@ -1,4 +1,4 @@
-"""A catalog in memory (pyiceberg's Catalog, as engine/table/catalog.py uses it) whose answers can be made to lie."""
+"""A catalog in memory (pyiceberg's Catalog, as table/catalog/access.py uses it) whose answers can be made to lie."""
 
 from __future__ import annotations
 

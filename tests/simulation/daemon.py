@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from engine.broker import Broker
 from engine.clock import Clock
-from engine.log_reader import LogReader, LogReaderLimits
-from engine.read_ahead import ReadAheadLimits
-from engine.table.file_index import FileIndex
-from engine.table.table_writer import TableWriter
-from engine.table.verifier import Verifier
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader, LogReaderLimits
+from engine.reading.read_ahead import ReadAheadLimits
+from engine.table.commit.writer import TableWriter
+from engine.table.proof.verifier import Verifier
 from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.tiered_log import TieredLog

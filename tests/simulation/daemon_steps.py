@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from engine.errors import CommitUnknown, FloebergError
 from engine.offset_range import OffsetRange
-from engine.table.range_append import RangeAppend
+from engine.table.commit.range_append import RangeAppend
 from tests.simulation.faults import COMMIT_LIES, Interruption, Killed
 from tests.simulation.kafka_steps import copy_interrupted, give_work
 from tests.simulation.spool_watch import spool_of

@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.table.bounds import bounds_of
+from engine.parquet.bounds import bounds_of
 from engine.table.columns import field_id
 from engine.table.data_file import ColumnStats, FileDescription
-from tests.engine.table.pyarrow_files import described, rewritten
+from tests.engine.parquet.pyarrow_files import described, rewritten
 from tests.simulation.object_store import ObjectStore
 from tiering.rewrite_task import Rewritten
 

@@ -11,8 +11,8 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
 
 from engine.errors import CommitUnknown
-from engine.table import catalog as catalogs
-from engine.table import table_writer
+from engine.table.catalog import access as catalogs
+from engine.table.commit import writer as table_writer
 from engine.table.data_file import FileDescription, FileFooter
 
 

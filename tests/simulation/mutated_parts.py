@@ -11,16 +11,18 @@ from unittest import mock
 
 import numpy as np
 
-from engine import log_reader
 from engine.broker import PartitionView
 from engine.kafka_log.transaction_index import AbortedBatches, read_transaction_index
-from engine.table import catalog as catalogs
-from engine.table import ledger, table_commit, verifier
+from engine.reading import log_reader
+from engine.table import ledger
+from engine.table.catalog import access as catalogs
+from engine.table.commit import plan as table_commit
+from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Decision
-from engine.table.table_writer import TableWriter
+from engine.table.proof import verifier
+from engine.table.proof.verified_file import VERIFIERS_TOKEN, VerifiedRange
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from engine.table.verified_file import VERIFIERS_TOKEN, VerifiedRange
-from engine.table.verifier import Verifier
 from serving.log.backend import RemoteSegment
 from serving.log.tiered_log import TieredLog
 from tests.simulation import mutated_commits
@@ -100,7 +102,7 @@ def file_not_compared() -> AbstractContextManager[Any]:
 @contextlib.contextmanager
 def file_not_read_back() -> Iterator[None]:
     """The evidence is made of what was to be written, not of what is there."""
-    from engine.table.verification import Verification
+    from engine.table.proof.verification import Verification
     from tiering import rewriter
 
     def verify(self: Any, tasks: Any) -> list[Verification]:
@@ -274,7 +276,7 @@ def covered_taken_for_held() -> AbstractContextManager[Any]:
 
 
 def reader_serves_over_holes() -> AbstractContextManager[Any]:
-    from engine.table.file_index import FileIndex
+    from engine.reading.file_index import FileIndex
 
     def covering(self: FileIndex, table: TopicTable, partition: int, range: Any) -> Any:  # noqa: A002
         return self.files(table, partition).overlapping(range)

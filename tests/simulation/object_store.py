@@ -179,7 +179,7 @@ def mounted(clients: dict[str, StoreClient]) -> Iterator[None]:
         return _client_of(dict(settings)).filesystem
 
     try:
-        with mock.patch("engine.table.warehouse._object_store", filesystem):
+        with mock.patch("engine.warehouse.warehouse._object_store", filesystem):
             yield
     finally:
         _clients = before

@@ -14,9 +14,9 @@ from engine.broker import PartitionView
 from engine.kafka_log.batch_writer import encode_batches
 from engine.kafka_log.compression import Compression
 from engine.kafka_log.partition_metadata import format_partition_metadata
-from engine.records import ByteSpans, Headers, Records
+from engine.records.records import ByteSpans, Headers, Records
 from engine.topic_partition import TopicIdPartition
-from tests.fake_broker import FakeBroker
+from tests.support.fake_broker import FakeBroker
 
 NODE_ID = 1
 FIRST_TIMESTAMP_MS = 1_700_000_000_000

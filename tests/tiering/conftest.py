@@ -23,8 +23,8 @@ def world(tmp_path: Path) -> TieringWorld:
 def spark() -> Iterator[SparkRewriter]:
     """One Spark for all tests that break it: it replaces itself. They are in the group ``spark-rewriter``."""
     # Most tests here need no Spark, and pyspark takes a second to import.
-    from floeberg.jdk import java_command
-    from tests.spark_jvm import end_jvm
+    from floeberg.java.jdk import java_command
+    from tests.support.spark_jvm import end_jvm
     from tiering.spark_rewrite import SparkRewriter
     from tiering.spark_session import SparkSettings
 

@@ -8,7 +8,7 @@ from engine.offset_range import OffsetRange
 from serving.log.backend import RemoteSegment
 from serving.log.copy_requests import CopyRequests
 from serving.status.copy_wait import LONGEST_COPY_WAIT_MS
-from tests.tiering.broken_world import BrokenWorld
+from tests.faults.broken_world import BrokenWorld
 
 
 class Watched:

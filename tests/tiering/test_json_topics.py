@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.formats.json_inference import INFER_RECORDS
-from engine.log_reader import LogReader
+from engine.formats.json.inference import INFER_RECORDS
 from engine.offset_range import OffsetRange
-from engine.table.file_index import FileIndex
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
 from engine.topic_partition import TopicIdPartition
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.topic_rule import TopicRule

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CommitUnknown, Corrupt
-from engine.table.parquet_settings import ParquetSettings
-from engine.table.range_append import CommitResult, RangeAppend
-from engine.table.table_writer import TableWriter
+from engine.parquet.settings import ParquetSettings
+from engine.table.commit.range_append import CommitResult, RangeAppend
+from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from floeberg.tied_process import tied

@@ -9,9 +9,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from engine.formats.schema_folder import SchemaFolder
-from engine.fsck import fsck_table
-from tests.engine.formats.debezium_examples import (
+from engine.fsck.check import fsck_table
+from engine.schemas.folder import SchemaFolder
+from tests.engine.formats.envelopes.debezium_examples import (
     CUSTOMER_FIELDS,
     CUSTOMERS,
     SCHEMA_ID,

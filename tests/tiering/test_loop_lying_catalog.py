@@ -10,16 +10,16 @@ import pytest
 
 from engine.clock import SystemClock
 from engine.errors import CommitUnknown, FloebergError, Unavailable
-from engine.fsck import fsck_table
-from engine.table import table_writer
-from engine.table.catalog import open_catalog
-from engine.table.deferred_catalog import open_catalog_when_there
-from engine.table.rest_catalog import TIMEOUT_PROPERTY
-from engine.table.table_writer import TableWriter
+from engine.fsck.check import fsck_table
+from engine.table.catalog.access import open_catalog
+from engine.table.catalog.deferred import open_catalog_when_there
+from engine.table.catalog.rest import TIMEOUT_PROPERTY
+from engine.table.commit import writer as table_writer
+from engine.table.commit.writer import TableWriter
 from engine.topic_partition import TopicIdPartition
 from floeberg.status_board import StatusBoard
-from tests.lying_proxy import LIES, Answer, Lie, LyingProxy
-from tests.rest_catalog import RestCatalogServer
+from tests.support.lying_proxy import LIES, Answer, Lie, LyingProxy
+from tests.support.rest_catalog import RestCatalogServer
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.loop import TieringLoop
 from tiering.tiering_limits import TieringLimits

@@ -10,14 +10,15 @@ import pytest
 
 from engine.clock import SystemClock
 from engine.errors import Unavailable
-from engine.formats import schema_desk, schema_http
+from engine.schemas import desk as schema_desk
+from engine.schemas import http as schema_http
 from engine.table.columns import TableLayout
 from floeberg.registry_settings import RegistrySettings
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import TopicSettings
 from floeberg.status_board import StatusBoard
-from tests.engine.formats.avro_values import framed as avro_framed
-from tests.engine.formats.registry_server import RegistryServer, running_registry
+from tests.engine.formats.avro.avro_values import framed as avro_framed
+from tests.engine.schemas.registry_server import RegistryServer, running_registry
 from tests.tiering.test_loop_schemas import FIRST, SECOND, columns, order
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.loop import TieringLoop

@@ -12,7 +12,7 @@ import fastavro
 import pytest
 
 from engine.errors import Corrupt, Invalid, Unavailable
-from engine.formats.schema_source import FoundSchema, Role, SchemaSource
+from engine.schemas.source import FoundSchema, Role, SchemaSource
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.rewrite_task import RewriteOutcome, RewriteTask
 from tiering.rewriter import InProcessRewriter

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from engine.formats.protobuf_descriptors import compile_proto
-from engine.fsck import fsck_table
-from engine.log_reader import LogReader
+from engine.formats.protobuf.descriptors import compile_proto
+from engine.fsck.check import fsck_table
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
 from engine.table.columns import TableLayout
-from engine.table.file_index import FileIndex
 from engine.topic_partition import TopicIdPartition
-from tests.engine.formats.debezium_examples import CUSTOMERS, SCHEMA_ID, as_avro, customer, event
+from tests.engine.formats.envelopes.debezium_examples import CUSTOMERS, SCHEMA_ID, as_avro, customer, event
 from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, order
 from tests.tiering.tiering_world import TieringWorld
 from tiering.tiering_limits import TieringLimits

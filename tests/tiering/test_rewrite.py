@@ -9,15 +9,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from engine.digest import EMPTY_DIGEST
 from engine.errors import Corrupt, Unavailable
-from engine.formats.value_codec import CodecSpec
+from engine.formats.codec import CodecSpec
 from engine.kafka_log.transaction_index import AbortedTransaction
 from engine.offset_range import OffsetRange
+from engine.records.digest import EMPTY_DIGEST
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.topic_table import TableFacts
-from engine.table.warehouse import Warehouse
 from engine.topic_partition import TopicIdPartition
+from engine.warehouse.warehouse import Warehouse
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from tiering.rewrite import rewrite_segment
 from tiering.rewrite_task import RewriteFailed, RewriteTask, Rewritten

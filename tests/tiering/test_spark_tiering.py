@@ -13,14 +13,14 @@ from engine.broker import KafkaBroker
 from engine.clock import SystemClock
 from engine.errors import Unavailable
 from engine.offset_range import OffsetRange
-from engine.table.catalog import embedded_catalog_properties, open_catalog
-from engine.table.file_repair import Redecoded, RepairTask
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
+from engine.table.commit.writer import TableWriter
 from engine.table.manifests import TableFile
-from engine.table.table_writer import TableWriter
-from engine.table.verifier import Verifier
+from engine.table.proof.verifier import Verifier
+from engine.table.repair.file import Redecoded, RepairTask
 from floeberg.local_broker import LocalBroker
+from tests.faults.deadly_path import DeadlyPath
 from tests.tiering.broker_on_disk import BrokerOnDisk
-from tests.tiering.deadly_path import DeadlyPath
 from tests.tiering.test_rewrite import string_table
 from tiering.loop import TieringLoop
 from tiering.rewrite_task import RewriteFailed, RewriteTask, Rewritten

@@ -9,19 +9,19 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from engine.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.errors import Corrupt, Unavailable
 from engine.fault_points import FaultPoint, armed
-from engine.formats.avro import AvroCodec
-from engine.formats.value_codec import Decoded, Verdict
-from engine.fsck import fsck_table
-from engine.log_reader import LogReader
+from engine.formats.avro.codec import AvroCodec
+from engine.formats.codec import Decoded, Verdict
+from engine.fsck.check import fsck_table
 from engine.offset_range import OffsetRange
-from engine.records import ByteSpans
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
+from engine.records.records import ByteSpans
 from engine.table.data_file import FileFooter
-from engine.table.file_index import FileIndex
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from engine.table.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, avro, columns, order
 from tests.tiering.tiering_world import TieringWorld

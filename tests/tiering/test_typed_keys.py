@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.errors import Invalid
-from engine.formats.schema_folder import SchemaFolder
-from engine.fsck import fsck_table
-from engine.log_reader import LogReader
+from engine.fsck.check import fsck_table
 from engine.offset_range import OffsetRange
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.schemas.folder import SchemaFolder
 from engine.table.columns import TableLayout
-from engine.table.file_index import FileIndex
 from engine.topic_partition import TopicIdPartition
 from floeberg.cli import app
 from floeberg.duckdb_session import _extension_file

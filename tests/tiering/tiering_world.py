@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 
 from engine.clock import SystemClock
 from engine.offset_range import OffsetRange
-from engine.table.catalog import embedded_catalog_properties, open_catalog
-from engine.table.table_writer import TableWriter
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
+from engine.table.commit.writer import TableWriter
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from engine.table.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from tiering.cycle_report import CycleReport, PartitionReport

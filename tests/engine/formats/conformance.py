@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import Corrupt
-from engine.formats.value_codec import CodecSpec, Decoded, ValueCodec, Verdict, open_codec, propose_fields
-from engine.records import ByteSpans
+from engine.formats.codec import CodecSpec, Decoded, ValueCodec, Verdict, open_codec, propose_fields
+from engine.records.records import ByteSpans
 
 
 class ValueCodecConformance:

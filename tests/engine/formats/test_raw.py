@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.value_codec import CodecSpec, open_codec
+from engine.formats.codec import CodecSpec, open_codec
 from tests.engine.formats.conformance import ValueCodecConformance
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.formats.value_codec import CodecSpec
-from engine.records import ByteSpans
-from engine.utf8_rows import rows_not_utf8
+from engine.formats.codec import CodecSpec
+from engine.records.records import ByteSpans
+from engine.records.utf8_rows import rows_not_utf8
 from tests.engine.formats.conformance import ValueCodecConformance
 
 

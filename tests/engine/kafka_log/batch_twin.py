@@ -10,7 +10,7 @@ import crc32c
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.records import ByteSpans, Headers, Records
+from engine.records.records import ByteSpans, Headers, Records
 
 Header = tuple[bytes, bytes | None]
 

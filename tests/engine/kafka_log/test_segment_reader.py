@@ -12,7 +12,6 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from hypothesis import HealthCheck, given, settings
 
-from engine.digest import EMPTY_DIGEST, digest_of
 from engine.errors import Corrupt, Unavailable
 from engine.kafka_log import record_block
 from engine.kafka_log.batch_writer import encode_batches
@@ -21,7 +20,8 @@ from engine.kafka_log.segment import segment_file_name
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
 from engine.kafka_log.transaction_index import AbortedTransaction
 from engine.offset_range import OffsetRange
-from engine.records import Records
+from engine.records.digest import EMPTY_DIGEST, digest_of
+from engine.records.records import Records
 from engine.topic_partition import TopicIdPartition
 from tests.engine.kafka_log import batch_twin as twin
 from tests.engine.kafka_log.batch_twin import Row, records_from, rows_of, rows_strategy

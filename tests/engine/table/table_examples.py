@@ -10,21 +10,21 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 
-from engine.digest import EMPTY_DIGEST, digest_of
-from engine.formats.value_codec import CodecSpec, Verdict, open_codec, propose_fields
+from engine.formats.codec import CodecSpec, Verdict, open_codec, propose_fields
 from engine.offset_range import OffsetRange
-from engine.records import ByteSpans, Headers, Records
-from engine.table.catalog import embedded_catalog_properties, open_catalog
+from engine.parquet.settings import choose_settings
+from engine.records.digest import EMPTY_DIGEST, digest_of
+from engine.records.records import ByteSpans, Headers, Records
+from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.columns import TableLayout
+from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.writer import TableWriter
 from engine.table.data_file import FileDescription, FileFooter, FileName
-from engine.table.parquet_settings import choose_settings
-from engine.table.parquet_writer import ParquetFileWriter
-from engine.table.range_append import Outcome, RangeAppend
-from engine.table.rows import rows_from_records
-from engine.table.table_writer import TableWriter
+from engine.table.proof.verification import verify_file
+from engine.table.proof.verifier import Verifier
+from engine.table.rows.parquet_writer import ParquetFileWriter
+from engine.table.rows.rows import rows_from_records
 from engine.table.topic_table import TableFacts, TopicTable
-from engine.table.verification import verify_file
-from engine.table.verifier import Verifier
 
 TOPIC = "orders"
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

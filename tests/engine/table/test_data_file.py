@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.digest import RangeDigest
 from engine.errors import Corrupt, Invalid
 from engine.offset_range import OffsetRange
+from engine.records.digest import RangeDigest
 from engine.table.data_file import (
     CHECKSUM_COLUMN_ID,
     ColumnStats,

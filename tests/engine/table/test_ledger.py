@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.digest import EMPTY_DIGEST, RangeDigest
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
+from engine.records.digest import EMPTY_DIGEST, RangeDigest
 from engine.table.ledger import (
     Decision,
     LedgerEntry,

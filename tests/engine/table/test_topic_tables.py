@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import Invalid
-from engine.formats.value_codec import CodecSpec
-from engine.table.catalog import table_identifier
+from engine.formats.codec import CodecSpec
+from engine.table.catalog.access import table_identifier
 from engine.table.columns import TableLayout
-from engine.table.range_append import Outcome
+from engine.table.commit.range_append import Outcome
 from tests.engine.table.table_examples import (
     CLUSTER_ID,
     TEXT,

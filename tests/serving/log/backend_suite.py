@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import Unavailable
 from engine.kafka_log.record_batch import parse_header
-from engine.records import ByteSpans, Headers, Records
+from engine.records.records import ByteSpans, Headers, Records
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
 from tests.serving.log.kept_log import segment

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from engine.errors import FloebergError, Unavailable
 from engine.kafka_log.batch_writer import control_batches, encode_batches
 from engine.offset_range import OffsetRange
-from engine.records import Records
-from engine.table.verifier import VerifiedRange
+from engine.records.records import Records
+from engine.table.proof.verifier import VerifiedRange
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import NoSuchSegment, RemoteSegment
 

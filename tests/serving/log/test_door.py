@@ -15,9 +15,9 @@ from engine.errors import Corrupt, Invalid, Unavailable
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import LogDoorLimits, create_log_door
-from tests.served_routes import served
 from tests.serving.log.backend_suite import END, coverage, sample_records
 from tests.serving.log.kept_log import TOPIC_ID, KeptLog, segment
+from tests.support.served_routes import served
 
 TOKEN = "open-sesame"
 PARTITION = f"/v1/log/{TOPIC_ID}/0"

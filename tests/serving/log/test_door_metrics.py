@@ -17,9 +17,9 @@ from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import RemoteSegment
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import LogDoorLimits, create_log_door
-from tests.served_routes import served
 from tests.serving.log.backend_suite import END, sample_records
 from tests.serving.log.kept_log import TOPIC_ID, KeptLog
+from tests.support.served_routes import served
 
 TOKEN = "open-sesame"
 PARTITION = f"/v1/log/{TOPIC_ID}/0"

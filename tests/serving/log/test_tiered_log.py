@@ -14,14 +14,14 @@ import pytest
 
 from engine.clock import SystemClock
 from engine.errors import Corrupt, Unavailable
-from engine.log_reader import LogReader
 from engine.offset_range import OffsetRange
-from engine.table.file_index import FileIndex
-from engine.table.range_append import Outcome, RangeAppend
-from engine.table.table_writer import TableWriter
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.writer import TableWriter
+from engine.table.proof.verification import verify_file
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from engine.table.verification import verify_file
-from engine.table.verifier import Verifier
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.backend import NoSuchSegment

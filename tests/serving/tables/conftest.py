@@ -11,7 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
-from tests.served_routes import served
+from tests.support.served_routes import served
 
 ROWS = 1000
 

@@ -11,7 +11,7 @@ from floeberg.duckdb_session import DuckdbSession
 from floeberg.spark_session import SparkSession
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
-from tests.served_routes import served
+from tests.support.served_routes import served
 
 COUNT_AND_SUM = "SELECT kafka_partition, count(*), sum(amount) FROM shop.orders GROUP BY 1 ORDER BY 1"
 EXPECTED = [

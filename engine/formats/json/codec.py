@@ -1,0 +1,264 @@
+"""The JSON codec: values behind Confluent's five-byte header or without one, columns and the form of their text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.errors import Corrupt, Invalid
+from engine.formats.codec import (
+    PLAIN_SCHEMA_ID,
+    CodecSpec,
+    Columns,
+    Decoded,
+    Verdict,
+    column_of,
+    columns_of,
+    rows_in_order,
+    struct_of,
+)
+from engine.formats.columns.binding import Binding
+from engine.formats.columns.operations import FIRST_KEPT
+from engine.formats.columns.program import ISSUE_BITS
+from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, HEADER_BYTES, NULL_VALUE, read_headers
+from engine.formats.findings import Findings, distinct
+from engine.formats.json import operations as op
+from engine.formats.json.arena import JsonArena
+from engine.formats.json.encode_program import EncodeProgram, compile_form
+from engine.formats.json.encoder import encode_with
+from engine.formats.json.fields import propose_fields
+from engine.formats.json.form import form_of, text_of
+from engine.formats.json.inference import INFERENCE, MAX_VERSIONS, OPEN, Inference
+from engine.formats.json.mapping import REST_COLUMN, form_column
+from engine.formats.json.program import JsonProgram, compile_program
+from engine.formats.writer_schemas import WriterSchemas, ids_of
+from engine.records.records import NULL_LENGTH, ByteSpans
+from engine.records.utf8_rows import rows_not_utf8
+
+__all__ = ["JsonCodec", "open_codec", "propose_fields"]
+
+_NO_FORM = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Opened:
+    """A schema, compiled against the table: its program with memory."""
+
+    program: JsonProgram
+    arena: JsonArena
+
+
+class _Block(Findings):
+    """What becomes of one block's rows as it is put together.
+
+    ``is_rest``: whose text is shown; ``does_not_fit``: who has what a schema that knew more would take; ``form``: index
+    into ``form_texts``, -1 for none.
+    """
+
+    def __init__(self, row_count: int) -> None:
+        super().__init__(row_count)
+        self.is_rest = np.zeros(row_count, np.bool_)
+        self.does_not_fit = np.zeros(row_count, np.bool_)
+        self.form = np.full(row_count, _NO_FORM, np.int32)
+        self.form_texts: list[str | None] = []
+
+
+class JsonCodec:
+    """Decodes by a JSON Schema into the table's columns, and rebuilds the writer's own text from them."""
+
+    name = "json"
+    version = 1
+
+    def __init__(self, spec: CodecSpec, fields: Sequence[pa.Field]) -> None:
+        self.fields = tuple(fields)
+        self._form_column = form_column(fields)
+        self._spec = spec
+        self._forms: dict[tuple[int, str | None], EncodeProgram] = {}
+        inferred = [schema_id for schema_id in spec.schemas if schema_id < 0]
+        # The newest has all that those before it have; a block is written by one of them.
+        self._plain_id = min(inferred, default=PLAIN_SCHEMA_ID)
+        self._may_infer = spec.options.get(INFERENCE) == OPEN and len(inferred) < MAX_VERSIONS
+        self._schemas = WriterSchemas(spec, self._open, infers=self._may_infer)
+
+    def decode(self, values: ByteSpans) -> Decoded:
+        schema_id, state = self._headers(values)
+        has_header = schema_id >= 0
+        body = values.select(slice(None))
+        if has_header.any():
+            skipped = np.where(has_header, HEADER_BYTES, 0)
+            body = replace(values, start=values.start + skipped, length=(values.length - skipped).astype(np.int32))
+        proposed = None
+        if self._may_infer and self._plain_id not in self._spec.schemas:
+            proposed = Inference(JsonCodec).first_schema(body.select(np.flatnonzero(state == FRAMED)))
+        decoded, block = self._decode_block(body, schema_id, state)
+        if self._may_infer and proposed is None and block.does_not_fit.any():
+            rows = np.flatnonzero((schema_id == self._plain_id) & (state == FRAMED))
+            odd = np.flatnonzero(block.does_not_fit & (schema_id == self._plain_id))
+            known = self._spec.schemas.get(self._plain_id)
+            if known is not None:
+                proposed = Inference(JsonCodec).next_schema(known, body.select(rows), body.select(odd))
+        return decoded if proposed is None else replace(decoded, proposed_schema=proposed)
+
+    def _headers(self, values: ByteSpans) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """(schema id int32[n]: the header's, or that of values without one; state: FRAMED is what can be decoded)."""
+        schema_id, state = read_headers(values)
+        plain = state > NULL_VALUE
+        if plain.any():
+            inside = (values.length > 0) & (values.start >= 0) & (values.start < len(values.data))
+            first = (
+                values.data[np.where(inside, values.start, 0)] if len(values.data) else np.zeros(len(values), np.uint8)
+            )
+            plain &= ~(inside & (first == 0))
+            schema_id[plain] = self._plain_id
+            state[plain] = FRAMED
+        return schema_id, state
+
+    def _decode_block(
+        self, body: ByteSpans, schema_id: NDArray[np.int32], state: NDArray[np.uint8]
+    ) -> tuple[Decoded, _Block]:
+        block = _Block(len(body))
+        for code in distinct(state[state > NULL_VALUE]):
+            block.note(np.flatnonzero(state == code), Verdict.UNDECODABLE, FRAMING_REASON[code])
+        readable = state == FRAMED
+        present = distinct(schema_id[readable])
+        parts: list[tuple[NDArray[np.intp], pa.StructArray]] = []
+        for identifier in present:
+            # The rows without a document are null to the arena too: in most blocks all rows are one part.
+            rows = np.arange(len(body)) if len(present) == 1 else np.flatnonzero(readable & (schema_id == identifier))
+            opened = self._schemas.get(identifier)
+            if opened is None:
+                block.note(rows[readable[rows]], Verdict.UNDECODABLE, self._schemas.problem_of(identifier))
+            else:
+                chosen = body if len(present) == 1 else body.select(rows)
+                parts.append((rows, self._decode_with(identifier, opened, chosen, state[rows], rows, block)))
+        self._note_rest_of_unopened(body, block, readable)
+        decoded = Decoded(
+            columns=self._with_own_columns(rows_in_order(parts, self.fields, len(body)), body, block),
+            schema_id=pa.array(schema_id, mask=~readable),
+            verdict=block.verdict,
+            reason=block.reason,
+            reasons=block.reasons,
+            missing_schema_ids=self._schemas.unknown(present),
+        )
+        return decoded, block
+
+    def _open(self, schema_id: int, text: str) -> _Opened:
+        program = compile_program(text, self._spec.placements.get(schema_id, {}), self.fields)
+        return _Opened(program=program, arena=JsonArena(program))
+
+    def _decode_with(
+        self,
+        schema_id: int,
+        opened: _Opened,
+        body: ByteSpans,
+        state: NDArray[np.uint8],
+        rows: NDArray[np.intp],
+        block: _Block,
+    ) -> pa.StructArray:
+        """Decode ``body``, which are the block's ``rows``, by one schema."""
+        issues = opened.arena.decode(body, state)
+        codes = issues & 0xFF
+        block.is_rest[rows] = (codes >= FIRST_KEPT) & (codes < op.FIRST_SPELLING)
+        block.does_not_fit[rows] = np.isin(codes, _NOT_FITTING)
+        for issue in distinct(issues[issues != 0]):
+            verdict = Verdict.KEEP_RAW if issue & 0xFF >= FIRST_KEPT else Verdict.UNDECODABLE
+            block.note(
+                rows[issues == issue], verdict, _reason(schema_id, opened.program, issue & 0xFF, issue >> ISSUE_BITS)
+            )
+        first = len(block.form_texts)
+        block.form_texts += [text_of(form, opened.program) for form in opened.arena.book.forms]
+        forms = opened.arena.forms
+        block.form[rows] = np.where(forms >= 0, forms + first, _NO_FORM)
+        return opened.arena.columns(self.fields)
+
+    def _note_rest_of_unopened(self, body: ByteSpans, block: _Block, readable: NDArray[np.bool_]) -> None:
+        """Text without a schema is shown too, where it is text."""
+        rows = np.flatnonzero((block.verdict == Verdict.UNDECODABLE) & readable & ~block.is_rest)
+        if len(rows):
+            block.is_rest[rows] = ~rows_not_utf8(body.select(rows))
+
+    def _with_own_columns(self, columns: pa.StructArray, body: ByteSpans, block: _Block) -> pa.StructArray:
+        children = []
+        for index, field in enumerate(self.fields):
+            if field.name == self._form_column and field.type == pa.string():
+                texts = pa.array([*block.form_texts, None], pa.string())
+                children.append(texts.take(pa.array(np.where(block.form >= 0, block.form, len(texts) - 1))))
+            elif field.name == REST_COLUMN and field.type == pa.string():
+                children.append(_texts(body, block.is_rest))
+            else:
+                children.append(columns.field(index))
+        return struct_of(children, self.fields, len(body))
+
+    def encode(self, columns: Columns, schema_id: pa.Array, wanted: NDArray[np.bool_]) -> ByteSpans:
+        ids = ids_of(schema_id, len(wanted))
+        start = np.zeros(len(wanted), np.int64)
+        length = np.full(len(wanted), NULL_LENGTH, np.int32)
+        bound = columns_of(columns, self.fields, len(wanted))
+        form, texts = _form_indices(column_of(columns, self._form_column), len(wanted))
+        out, used = np.empty(0, np.uint8), 0
+        for identifier in distinct(ids[wanted]):
+            program = self._schemas.to_encode(identifier).program
+            of_schema = wanted & (ids == identifier)
+            binding = Binding(program.arena, bound, len(wanted))
+            for index in distinct(form[of_schema]):
+                rows = np.flatnonzero(of_schema & (form == index))
+                compiled = self._compiled_form(identifier, program, texts[index])
+                out, ends = encode_with(program, compiled, binding, identifier, rows, out, used)
+                start[rows], length[rows] = ends[:-1], np.diff(ends)
+                used = int(ends[-1])
+        return ByteSpans(data=out[:used], start=start, length=length)
+
+    def _compiled_form(self, schema_id: int, program: JsonProgram, text: str | None) -> EncodeProgram:
+        compiled = self._forms.get((schema_id, text))
+        if compiled is None:
+            if len(self._forms) >= _MAX_COMPILED:
+                self._forms.clear()
+            compiled = self._forms[schema_id, text] = compile_form(program, form_of(text, program))
+        return compiled
+
+
+_MAX_COMPILED = 4096
+# What a schema that knew more of the values would have taken.
+_NOT_FITTING = np.array([op.NO_COLUMN, op.NO_MEMBER, op.OTHER_TYPE, op.NUMBER_RANGE, op.NOT_INTEGER])
+
+
+def _texts(values: ByteSpans, shown: NDArray[np.bool_]) -> pa.Array:
+    """The values that are ``shown`` as strings, null for the others; all that is shown is UTF-8."""
+    if not shown.any():
+        return pa.nulls(len(values), pa.string())
+    length = np.where(shown, values.length, np.int32(NULL_LENGTH)).astype(np.int32)
+    held = replace(values, length=length).to_arrow()
+    if pa.types.is_large_binary(held.type):
+        raise Invalid("the values of one block pass 2 GiB", next_step="hand the codec smaller blocks")
+    return pa.Array.from_buffers(pa.string(), len(held), held.buffers(), held.null_count)
+
+
+def _form_indices(column: pa.Array | None, count: int) -> tuple[NDArray[np.int64], list[str | None]]:
+    """(index of each row's form, the forms' texts, None for the standard form)."""
+    if column is None or column.null_count == len(column):
+        return np.zeros(count, np.int64), [None]
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    texts = column.dictionary.to_pylist()
+    indices = column.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    if len(indices) != count:
+        raise Corrupt(f"the column of forms has {len(indices)} rows, {count} were asked about")
+    if bool(((indices < 0) | (indices > len(texts))).any()):
+        raise Corrupt("the column of forms points outside of its dictionary")
+    return indices, [*texts, None]
+
+
+def _reason(schema_id: int, program: JsonProgram, code: int, step: int) -> str:
+    path = program.arena.paths[step] if step < len(program.arena.paths) else ""
+    what = op.ISSUE_TEXT[code]
+    why = f" ({program.arena.whys[step]})" if code == op.NO_COLUMN and step in program.arena.whys else ""
+    whole = f"schema {schema_id}: {what}{why}"
+    return f"{whole}, at {path}" if path and code < op.FIRST_SPELLING else whole
+
+
+def open_codec(spec: CodecSpec, fields: tuple[pa.Field, ...]) -> JsonCodec:
+    return JsonCodec(spec, fields)

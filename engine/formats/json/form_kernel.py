@@ -1,0 +1,81 @@
+"""Finds the form that gives a record's text back: by its traits, and by the order and presence of its members.
+
+A form is a row of words: the traits it has; for each object how many of its members are written even when null; for
+each member its rank within its object, times two, with that in the last bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from engine.formats.json.operations import (
+    C_FORM_COUNT,
+    C_FORMS,
+    C_MEMBER_COUNT,
+    C_MEMBERS,
+    C_OBJECT_COUNT,
+    C_RANKS,
+    C_REPORT,
+    C_TRACE,
+    M_OBJECT,
+    MEMBER_WIDTH,
+    R_FORM,
+    R_NO,
+    R_TRACE,
+    R_YES,
+)
+from engine.kernels.memory import load_i32, set_word, word
+
+
+@njit(nogil=True, cache=True)
+def clear_ranks(ranks, object_count):  # type: ignore[no-untyped-def]
+    for index in range(object_count):
+        set_word(ranks, 2 * index, np.int64(-1))
+        set_word(ranks, 2 * index + 1, np.int64(0))
+
+
+@njit(nogil=True, cache=True)
+def fits(context, form):  # type: ignore[no-untyped-def]
+    """Whether the record just read is what the form at an address makes of its columns."""
+    report = word(context, C_REPORT)
+    if word(form, 0) & word(report, R_NO) or word(report, R_YES) & ~word(form, 0):
+        return False
+    objects = form + 8
+    members = objects + 8 * word(context, C_OBJECT_COUNT)
+    facts, trace, ranks = word(context, C_MEMBERS), word(context, C_TRACE), word(context, C_RANKS)
+    for index in range(word(report, R_TRACE)):
+        event = np.int64(load_i32(trace + 4 * index))
+        if event < 0:
+            place = -event - 1
+            good = word(ranks, 2 * place + 1) == word(objects, place)
+            set_word(ranks, 2 * place, np.int64(-1))
+            set_word(ranks, 2 * place + 1, np.int64(0))
+        else:
+            member = event >> 1
+            place = word(facts, MEMBER_WIDTH * member + M_OBJECT)
+            rule = word(members, member)
+            good = rule >> 1 > word(ranks, 2 * place) and (event & 1 == 0 or rule & 1 == 1)
+            set_word(ranks, 2 * place, rule >> 1)
+            set_word(ranks, 2 * place + 1, word(ranks, 2 * place + 1) + (rule & 1))
+        if not good:
+            clear_ranks(ranks, word(context, C_OBJECT_COUNT))
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def find_form(context):  # type: ignore[no-untyped-def]
+    """The number of a form that fits, the last one's first, then the newest; -1 for none."""
+    report = word(context, C_REPORT)
+    width = 8 * (1 + word(context, C_OBJECT_COUNT) + word(context, C_MEMBER_COUNT))
+    likely = word(report, R_FORM)
+    if fits(context, word(context, C_FORMS) + width * likely):
+        return likely
+    form = word(context, C_FORM_COUNT) - 1
+    while form >= 0:
+        if form != likely and fits(context, word(context, C_FORMS) + width * form):
+            set_word(report, R_FORM, form)
+            return form
+        form -= 1
+    return np.int64(-1)

@@ -1,0 +1,333 @@
+"""Runs a Protobuf program over a block of records: bytes to the columns of an arena.
+
+A message's fields are expected in the order of their numbers: a step goes through its operations and makes null, or
+zero, what is absent. A field that comes late is looked up; what its entry held is then written over, added to, or
+merged, as Protobuf's specification has it ("Last One Wins"), and the record keeps its bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from engine.formats.columns.program import ISSUE_BITS
+from engine.formats.confluent_framing import FRAMED
+from engine.formats.protobuf.column_kernels import ROW_BYTES, absent_leaf, set_valid
+from engine.formats.protobuf.leaf_kernels import read_leaf
+from engine.formats.protobuf.list_kernels import end_list, null_rows, settle_oneof, take_back
+from engine.formats.protobuf.operations import (
+    ALWAYS,
+    BAD_TAG,
+    CLOSING,
+    ENDS_EARLY,
+    FIRST_KEPT,
+    FLAGS,
+    IS_MAP,
+    KIND,
+    LAST_NUMBER,
+    LEAF,
+    LEAVES,
+    LEVEL,
+    MAP_ENTRY,
+    MAP_IN_PIECES,
+    MESSAGE,
+    MESSAGES,
+    NO_COLUMN,
+    NOT_AS_DECLARED,
+    NUMBER,
+    ONEOF,
+    OPAQUE,
+    OPERATION,
+    OUT_OF_ORDER,
+    PARAMETER,
+    PAST_ALL_NUMBERS,
+    PRESENCE,
+    ROW_WIDTH,
+    SEVERAL_CHUNKS,
+    TAG,
+    TARGET,
+    TOO_LARGE,
+    UNKNOWN_FIELD,
+    VALID,
+    VALUES,
+    WIRE_32,
+    WIRE_64,
+    WIRE_BYTES,
+    WIRE_VARINT,
+)
+from engine.formats.protobuf.wire_kernels import NO_ROOM, read_length, read_varint, skip_field
+from engine.kernels.memory import load_i32, load_u8, set_word, store_i32, store_u8, word
+from engine.kernels.types import read_only, strided, writable
+
+# An issue that means: make room, begin again.
+NEEDS_ROOM = -1
+
+# Words of an open message: the operation to go on with, where the message around ends, its entry, the row of its end.
+FRAME_WORDS = 4
+
+_DECODE_BLOCK = types.int64(
+    read_only(types.uint8), strided(types.int64), strided(types.int32), read_only(types.int32), read_only(types.uint8),
+    read_only(types.int64), read_only(types.int64), read_only(types.int64), read_only(types.uint8),
+    read_only(types.int32), writable(types.uint8), writable(types.int64), writable(types.int64),
+    read_only(types.int64), writable(types.int64), writable(types.int32), types.boolean, writable(types.int64),
+)  # fmt: skip
+
+
+@njit(nogil=True, cache=True)
+def find_field(program, fields, closing, number):  # type: ignore[no-untyped-def]
+    """The operation of a field of the message that ends at ``closing``, or -1."""
+    row = program + ROW_BYTES * closing
+    table = fields + 8 * word(row, PARAMETER)
+    low, high = np.int64(0), word(row, LEVEL)
+    while low < high:
+        middle = (low + high) >> 1
+        step = word(table, middle)
+        found = word(program + ROW_BYTES * step, NUMBER)
+        if found == number:
+            return step
+        if found < number:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(-1)
+
+
+@njit(nogil=True, cache=True)
+def pass_field(program, step, arena, entry, counts, enums, pool, pool_start, stack, map_table):  # type: ignore[no-untyped-def]
+    """The field ``step`` is over: a list ends, any other was absent. (NO_ROOM or not negative, issue.)"""
+    row = program + ROW_BYTES * step
+    operation = word(row, OPERATION)
+    if operation == LEAF:
+        return absent_leaf(row, arena, entry, enums, pool, pool_start)
+    if operation in (LEAVES, MESSAGES):
+        return np.int64(0), end_list(program, step, arena, entry, counts, stack, map_table)
+    if operation == MESSAGE:
+        null_rows(program, step, word(row, TARGET), arena, entry, counts)
+        return np.int64(0), np.int64(MAP_ENTRY) if word(row, PRESENCE) == ALWAYS else np.int64(0)
+    return np.int64(0), np.int64(0)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def next_element(row, arena, entry, counts, capacity):  # type: ignore[no-untyped-def]
+    """A new element of the list's entry, which is the last one of its level: its own entry, or NO_ROOM."""
+    level = word(row, LEVEL)
+    element = word(counts, level)
+    if element >= word(capacity, level):
+        return np.int64(NO_ROOM)
+    set_word(counts, level, element + 1)
+    store_i32(arena + word(row, VALUES) + 4 * entry + 4, np.int32(element + 1))
+    return element
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def read_elements(  # type: ignore[no-untyped-def]
+    base, size, at, end, tag, row, arena, entry, counts, capacity, enums, pool, pool_start, stack
+):  # fmt: skip
+    """One element of a list of leaves, or as many as are packed: (position, BAD or NO_ROOM; issue)."""
+    issue = np.int64(0)
+    until = at + 1
+    set_valid(row, arena, entry, 1)
+    if tag & 7 == WIRE_BYTES and word(row + ROW_BYTES, KIND) <= LAST_NUMBER:
+        length, at, issue = read_length(base, at, end)
+        if at < 0:
+            return at, issue
+        until = at + length
+        end = until
+        begin = np.int64(load_i32(arena + word(row, VALUES) + 4 * entry))
+        if length == 0 or word(counts, word(row, LEVEL)) != begin:
+            issue = np.int64(SEVERAL_CHUNKS)
+    while at < until:
+        element = next_element(row, arena, entry, counts, capacity)
+        if element < 0:
+            return element, issue
+        at, found = read_leaf(
+            base, size, at, end, row + ROW_BYTES, arena, element, False, enums, pool, pool_start, stack
+        )  # fmt: skip
+        if at < 0:
+            return at, found
+        issue = found if issue == 0 else issue
+    return at, issue
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def accepts(row, tag):  # type: ignore[no-untyped-def]
+    """What a field makes of a tag with its number: 0 nothing, 1 its value, 2 a list's elements in the other way."""
+    if word(row, TAG) == tag or word(row, OPERATION) == OPAQUE:
+        return 1
+    if word(row, OPERATION) != LEAVES or word(row + ROW_BYTES, KIND) > LAST_NUMBER:
+        return 0
+    wire = tag & 7
+    if wire == WIRE_BYTES:
+        return 2
+    kind = word(row + ROW_BYTES, KIND)
+    wanted = WIRE_VARINT if kind <= 7 else WIRE_32 if kind <= 10 else WIRE_64
+    return 2 if wire == wanted else 0
+
+
+@njit(nogil=True, cache=True)
+def pass_until(  # type: ignore[no-untyped-def]
+    program, step, number, arena, entry, counts, enums, pool, pool_start, free, map_table, kept
+):  # fmt: skip
+    """Pass the fields below a number: (the first one that is not, or NO_ROOM; the record's issue)."""
+    row = program + ROW_BYTES * step
+    while word(row, NUMBER) < number:
+        room, issue = pass_field(program, step, arena, entry, counts, enums, pool, pool_start, free, map_table)
+        if room < 0:
+            return np.int64(NO_ROOM), kept
+        if issue != 0 and kept == 0:
+            kept = issue | (step << ISSUE_BITS)
+        step = word(row, TARGET)
+        row = program + ROW_BYTES * step
+    return step, kept
+
+
+@njit(nogil=True, cache=True)
+def look_up(program, fields, closing, step, tag):  # type: ignore[no-untyped-def]
+    """The field of a tag that is not the one of ``step``, up to which all are passed: (its operation, or -1; issue)."""
+    number = tag >> 3
+    if word(program + ROW_BYTES * step, NUMBER) != number:
+        step = find_field(program, fields, closing, number)
+    how = accepts(program + ROW_BYTES * step, tag) if step >= 0 else 0
+    if how == 0:
+        return np.int64(-1), np.int64(UNKNOWN_FIELD)
+    return step, np.int64(NOT_AS_DECLARED) if how == 2 else np.int64(0)
+
+
+@njit(nogil=True, cache=True)
+def pass_value(base, at, end, tag, program, step, arena, entry, counts, free):  # type: ignore[no-untyped-def]
+    """What no column holds, or more of a map that has ended, which is then null: (position or BAD; issue)."""
+    at, issue = skip_field(base, at, end, tag, free)
+    if at < 0 or step < 0:
+        return at, issue if at < 0 else np.int64(UNKNOWN_FIELD)
+    row = program + ROW_BYTES * step
+    if word(row, OPERATION) == OPAQUE:
+        return at, np.int64(NO_COLUMN)
+    take_back(program, step, word(row, TARGET), arena, entry, counts, free)
+    return at, np.int64(MAP_IN_PIECES)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def open_message(row, used, is_late, arena, entry, counts, capacity):  # type: ignore[no-untyped-def]
+    """A message begins: (its entry, or NO_ROOM; its first operation)."""
+    if word(row, OPERATION) == MESSAGES:
+        return next_element(row, arena, entry, counts, capacity), used + 1
+    valid = arena + word(row, VALID) + entry
+    # A second time: what is in it now is merged into what was, and nothing is absent for it.
+    first = word(row, CLOSING) if is_late and load_u8(valid) != 0 else used + 1
+    store_u8(valid, np.uint8(1))
+    return entry, first
+
+
+@njit(nogil=True, cache=True)
+def decode_record(  # type: ignore[no-untyped-def]
+    base, size, at, end, record, program, last, fields, enums, pool, pool_start,
+    arena, counts, capacity, stack, map_table,
+):  # fmt: skip
+    """One record's columns: what is wrong with it, 0 for nothing, NEEDS_ROOM where the arena is full.
+
+    All tables are addresses. The program's targets and levels, made by the compiler of this very table, are trusted.
+    ``stack`` holds FRAME_WORDS an open message, for as many as the program nests, and room behind them for
+    ``take_back`` and ``skip_field``. ``last`` is the row of the record's own end.
+    """
+    step, entry, limit, closing, depth = np.int64(0), np.int64(record), end, np.int64(last), np.int64(0)
+    kept = np.int64(0)
+    while True:
+        free = stack + 8 * (depth + FRAME_WORDS)
+        tag, issue = np.int64(PAST_ALL_NUMBERS << 3), np.int64(0)
+        if at < limit:
+            tag, at, issue = read_varint(base, at, limit)
+            if at < 0 or tag < 8 or tag > 0xFFFFFFFF:
+                return (issue if at < 0 else np.int64(BAD_TAG)) | (closing << ISSUE_BITS)
+        if tag != word(program + ROW_BYTES * step, TAG):
+            step, kept = pass_until(
+                program, step, tag >> 3, arena, entry, counts, enums, pool, pool_start, free, map_table, kept
+            )  # fmt: skip
+            if step < 0:
+                return np.int64(NEEDS_ROOM)
+        if tag == PAST_ALL_NUMBERS << 3:
+            if depth == 0:
+                return kept
+            depth -= FRAME_WORDS
+            step, limit = word(stack, depth), word(stack, depth + 1)
+            entry, closing = word(stack, depth + 2), word(stack, depth + 3)
+            continue
+        used = step
+        if tag != word(program + ROW_BYTES * step, TAG):
+            used, issue = look_up(program, fields, closing, step, tag)
+        row = program + ROW_BYTES * used
+        is_late = used < step
+        operation = word(row, OPERATION) if used >= 0 else np.int64(OPAQUE)
+        found = np.int64(0)
+        if used >= 0 and word(row, ONEOF) >= 0:
+            found = settle_oneof(program, used, step, arena, entry, counts, free)
+        issue = np.int64(OUT_OF_ORDER) if is_late and used >= 0 else issue if issue != 0 else found
+        if operation == LEAF:
+            at, found = read_leaf(base, size, at, limit, row, arena, entry, is_late, enums, pool, pool_start, free)
+            step = step if is_late else word(row, TARGET)
+        elif operation == LEAVES:
+            at, found = read_elements(
+                base, size, at, limit, tag, row, arena, entry, counts, capacity, enums, pool, pool_start, free
+            )  # fmt: skip
+        elif operation == OPAQUE or (is_late and word(row, FLAGS) & IS_MAP):
+            at, found = pass_value(base, at, limit, tag, program, used, arena, entry, counts, free)
+        else:
+            length, at, found = read_length(base, at, limit)
+            if at >= 0:
+                inside, first = open_message(row, used, is_late, arena, entry, counts, capacity)
+                set_word(stack, depth, word(row, TARGET) if operation == MESSAGE and not is_late else step)
+                set_word(stack, depth + 1, limit)
+                set_word(stack, depth + 2, entry)
+                set_word(stack, depth + 3, closing)
+                depth += FRAME_WORDS
+                step, limit, entry, closing = first, at + length, inside, word(row, CLOSING)
+                at = inside if inside < 0 else at
+        used = used if used >= 0 else closing
+        if at < 0:
+            return np.int64(NEEDS_ROOM) if at == NO_ROOM else found | (used << ISSUE_BITS)
+        issue = found if issue == 0 else issue
+        if issue != 0 and kept == 0:
+            kept = issue | (used << ISSUE_BITS)
+
+
+@njit(_DECODE_BLOCK, nogil=True, cache=True)
+def decode_block(  # type: ignore[no-untyped-def]
+    data, start, length, header, state, program, fields, enums, pool, pool_start,
+    arena, counts, saved, capacity, stack, map_table, may_grow, issues,
+):  # fmt: skip
+    """Decode the rows whose ``state`` is FRAMED, null the others; returns the row that found no room, or n.
+
+    ``start`` int64[n] and ``length`` int32[n] lie within ``data`` (checked again); a row's message begins ``header``
+    int32[n] bytes behind its start. ``counts`` int64[levels] comes in and goes out as the entries of each level,
+    ``saved`` goes out as those of whole records. ``issues`` int64[n] gets each row's issue. Without ``may_grow`` a row
+    that finds no room is TOO_LARGE, and the others go on.
+    """
+    saved[:] = counts
+    last = program.shape[0] // ROW_WIDTH - 1
+    base, steps, memory, tally = data.ctypes.data, program.ctypes.data, arena.ctypes.data, counts.ctypes.data
+    for record in range(start.shape[0]):
+        issue = np.int64(0)
+        good = state[record] == FRAMED
+        if good:
+            end = start[record] + np.int64(length[record])
+            if start[record] < 0 or header[record] < 0 or length[record] < header[record] or end > data.shape[0]:
+                issue = np.int64(ENDS_EARLY) | (last << ISSUE_BITS)
+            else:
+                issue = decode_record(
+                    base, data.shape[0], start[record] + np.int64(header[record]), end, record, steps, last,
+                    fields.ctypes.data, enums.ctypes.data, pool.ctypes.data, pool_start.ctypes.data, memory, tally,
+                    capacity.ctypes.data, stack.ctypes.data, map_table.ctypes.data,
+                )  # fmt: skip
+            if issue == NEEDS_ROOM:
+                if may_grow:
+                    return record
+                issue = np.int64(TOO_LARGE) | (last << ISSUE_BITS)
+            good = issue == 0 or (issue & 0xFF) >= FIRST_KEPT
+        issues[record] = issue
+        if good:
+            for level in range(counts.shape[0]):
+                saved[level] = counts[level]
+        else:
+            for level in range(1, counts.shape[0]):
+                counts[level] = saved[level]
+            null_rows(steps, 0, last, memory, np.int64(record), tally)
+    return start.shape[0]

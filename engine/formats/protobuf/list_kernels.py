@@ -1,0 +1,164 @@
+"""Lists, maps and messages as wholes: absent, ended, taken back, and a map's key that comes twice."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from engine.formats.columns.maps import FEW_KEYS, MAX_PROBES, has_key_twice
+from engine.formats.protobuf.column_kernels import ROW_BYTES, null_leaf, set_valid
+from engine.formats.protobuf.operations import (
+    FLAGS,
+    IS_MAP,
+    KEY_TWICE,
+    LEAF,
+    LEAVES,
+    LEVEL,
+    MAX_MAP_KEYS,
+    MESSAGE,
+    MESSAGES,
+    NANOS,
+    ONEOF,
+    ONEOF_TWICE,
+    OPERATION,
+    STORE,
+    STORE_BOOLEAN,
+    STORE_BYTES,
+    STORE_INT,
+    STORE_LONG,
+    TARGET,
+    VALID,
+    VALUES,
+)
+from engine.kernels.memory import load_i32, load_i64, load_u8, set_word, store_i32, store_u8, word
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def load_key(row, arena, entry):  # type: ignore[no-untyped-def]
+    """A map's key that is a number, as 64 bits."""
+    store, values = word(row, STORE), arena + word(row, VALUES)
+    if store == STORE_INT:
+        return np.int64(load_i32(values + 4 * entry))
+    if store == STORE_BOOLEAN:
+        return np.int64(load_u8(values + entry))
+    return load_i64(values + (8 if store == STORE_LONG else 16) * entry)
+
+
+@njit(nogil=True, cache=True)
+def has_number_twice(row, arena, begin, end, table):  # type: ignore[no-untyped-def]
+    """As ``has_key_twice``, for keys that are numbers."""
+    count = end - begin
+    if count <= FEW_KEYS:
+        for entry in range(begin, end):
+            for other in range(begin, entry):
+                if load_key(row, arena, entry) == load_key(row, arena, other):
+                    return True
+        return False
+    if count > MAX_MAP_KEYS:
+        return True
+    size = np.int64(32)
+    while size < 2 * count:
+        size *= 2
+    for index in range(size):
+        store_i32(table + 4 * index, np.int32(-1))
+    for entry in range(begin, end):
+        key = load_key(row, arena, entry)
+        place = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+        slot = np.int64((place ^ (place >> np.uint64(32))) & np.uint64(size - 1))
+        probes = 0
+        while load_i32(table + 4 * slot) >= 0:
+            probes += 1
+            if probes > MAX_PROBES or load_key(row, arena, np.int64(load_i32(table + 4 * slot))) == key:
+                return True
+            slot = (slot + 1) & (size - 1)
+        store_i32(table + 4 * slot, np.int32(entry))
+    return False
+
+
+@njit(nogil=True, cache=True)
+def null_rows(program, first, last, arena, entry, counts):  # type: ignore[no-untyped-def]
+    """Null for the operations ``first <= at < last``, which all lie on one level and have not been filled."""
+    at = first
+    while at < last:
+        row = program + ROW_BYTES * at
+        operation = word(row, OPERATION)
+        if operation in (LEAF, NANOS):
+            null_leaf(row, arena, entry)
+        elif operation == MESSAGE:
+            set_valid(row, arena, entry, 0)
+        elif operation in (LEAVES, MESSAGES):
+            store_i32(arena + word(row, VALUES) + 4 * entry + 4, np.int32(word(counts, word(row, LEVEL))))
+            set_valid(row, arena, entry, 0)
+            at = word(row, TARGET)
+            continue
+        at += 1
+
+
+@njit(nogil=True, cache=True)
+def take_back(program, first, last, arena, entry, counts, stack):  # type: ignore[no-untyped-def]
+    """Null for operations that may have been filled: their lists give back their elements, and all that lie in them.
+
+    ``entry`` is the last one of its level. ``stack`` has room for two words a list that nests.
+    """
+    at, depth, until = first, 0, last
+    while at < last:
+        while depth > 0 and at >= until:
+            depth -= 2
+            entry, until = word(stack, depth), word(stack, depth + 1)
+        row = program + ROW_BYTES * at
+        operation = word(row, OPERATION)
+        if operation in (LEAVES, MESSAGES):
+            slot = arena + word(row, VALUES) + 4 * entry
+            begin = np.int64(load_i32(slot))
+            set_word(counts, word(row, LEVEL), begin)
+            if depth == 0:
+                store_i32(slot + 4, np.int32(begin))
+                set_valid(row, arena, entry, 0)
+            set_word(stack, depth, entry)
+            set_word(stack, depth + 1, until)
+            depth += 2
+            entry, until = begin, word(row, TARGET)
+        elif depth == 0 and operation in (LEAF, NANOS):
+            null_leaf(row, arena, entry)
+        elif depth == 0 and operation == MESSAGE:
+            set_valid(row, arena, entry, 0)
+        at += 1
+
+
+@njit(nogil=True, cache=True)
+def settle_oneof(program, step, passed, arena, entry, counts, stack):  # type: ignore[no-untyped-def]
+    """A field of a oneof is set: the others are no longer. The issue, where one of them was.
+
+    Operations below ``passed`` have an entry already; what lies under the others is of another time.
+    """
+    issue = np.int64(0)
+    other = word(program + ROW_BYTES * step, ONEOF)
+    while other != step:
+        row = program + ROW_BYTES * other
+        valid = word(row, VALID)
+        if other < passed and valid >= 0 and load_u8(arena + valid + entry) != 0:
+            take_back(program, other, word(row, TARGET), arena, entry, counts, stack)
+            issue = np.int64(ONEOF_TWICE)
+        other = word(row, ONEOF)
+    return issue
+
+
+@njit(nogil=True, cache=True)
+def end_list(program, step, arena, entry, counts, stack, map_table):  # type: ignore[no-untyped-def]
+    """Where a list ends its entry ends too; a map with a key twice is null. The issue."""
+    row = program + ROW_BYTES * step
+    slot = arena + word(row, VALUES) + 4 * entry
+    begin, end = np.int64(load_i32(slot)), word(counts, word(row, LEVEL))
+    store_i32(slot + 4, np.int32(end))
+    if word(row, VALID) >= 0:
+        store_u8(arena + word(row, VALID) + entry, np.uint8(1))
+    if end - begin > 1 and word(row, FLAGS) & IS_MAP:
+        key = row + ROW_BYTES
+        if word(key, STORE) == STORE_BYTES:
+            is_twice = has_key_twice(arena, key, begin, end, map_table)
+        else:
+            is_twice = has_number_twice(key, arena, begin, end, map_table)
+        if is_twice:
+            take_back(program, step, word(row, TARGET), arena, entry, counts, stack)
+            return np.int64(KEY_TWICE)
+    return np.int64(0)

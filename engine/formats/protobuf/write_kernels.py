@@ -1,0 +1,284 @@
+"""How one value of each leaf kind is written in Protobuf's wire format, from its end to its beginning.
+
+Lengths stand before what they count: written backwards, each is known when its turn comes. A writer gets the position
+behind its value and returns that of its first byte, or a negative code. It may write anywhere in the ROOM bytes below
+that, which the caller has seen to be there; what is behind stays as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from engine.formats.columns.encoding import (
+    BAD_INDEX,
+    BAD_OFFSETS,
+    NO_ROOM,
+    NO_SYMBOL,
+    NOT_REPRESENTABLE,
+    NULL_FOUND,
+    is_set,
+)
+from engine.formats.columns.operations import (
+    S_BIT_OFFSET,
+    S_DATA,
+    S_DATA_SIZE,
+    S_ENTRY_COUNT,
+    S_INDICES,
+    S_OFFSETS,
+    S_VALIDITY,
+    S_VALUE_BITS,
+    S_VALUES,
+    SLOT_WIDTH,
+)
+from engine.formats.protobuf.operations import (
+    DURATION,
+    ENUM,
+    EXPLICIT,
+    FIXED32,
+    FLAGS,
+    FLOAT,
+    HAS_NANOS,
+    IMPLICIT,
+    INT32,
+    KIND,
+    LAST_NUMBER,
+    LAST_VARINT,
+    PRESENCE,
+    ROW_WIDTH,
+    SFIXED32,
+    SINT32,
+    SINT64,
+    STORE,
+    STORE_BOOLEAN,
+    STORE_BYTES,
+    STORE_DECIMAL,
+    STORE_INT,
+    STORE_LONG,
+    TAG_BYTES,
+    TAG_LENGTH,
+    TIMESTAMP,
+    UINT32,
+)
+from engine.formats.protobuf.time_kernels import MAX_DURATION_SECONDS, NANOS_A_SECOND, NANOS_TAG, SECONDS_TAG
+from engine.kernels.memory import (
+    copy,
+    load_i32,
+    load_i64,
+    load_u64,
+    store_i32,
+    store_i64,
+    store_u8,
+    store_u64,
+    word,
+)
+
+# What one value may take beside the bytes of a string: a timestamp with its tag and length, or a short string's copy.
+ROOM = 64
+SHORT = 32
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def put_varint(base, at, value):  # type: ignore[no-untyped-def]
+    """An unsigned number that ends before ``at``."""
+    left = np.uint64(value)
+    if left < np.uint64(0x80):
+        store_u8(base + at - 1, np.uint8(left))
+        return at - 1
+    size, rest = np.int64(1), left >> np.uint64(7)
+    while rest != 0:
+        size += 1
+        rest >>= np.uint64(7)
+    to = base + at - size
+    while left >= np.uint64(0x80):
+        store_u8(to, np.uint8(left | np.uint64(0x80)))
+        to += 1
+        left >>= np.uint64(7)
+    store_u8(to, np.uint8(left))
+    return at - size
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def put_tag(base, at, row):  # type: ignore[no-untyped-def]
+    store_u64(base + at - 8, np.uint64(word(row, TAG_BYTES)))
+    return at - word(row, TAG_LENGTH)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def is_null(slot, entry):  # type: ignore[no-untyped-def]
+    return word(slot, S_VALIDITY) != 0 and not is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET))
+
+
+@njit(nogil=True, cache=True)
+def float_of_double(bits):  # type: ignore[no-untyped-def]
+    """The inverse of ``double_of_float``: (a float's bits, whether the double is equal to one)."""
+    sign = (bits >> 32) & 0x80000000
+    exponent = (bits >> 52) & 0x7FF
+    fraction = bits & 0xFFFFFFFFFFFFF
+    if exponent == 0x7FF:
+        return sign | 0x7F800000 | (fraction >> 29), fraction & 0x1FFFFFFF == 0
+    if exponent == 0:
+        return sign, fraction == 0
+    exponent -= 896
+    if exponent > 0:
+        return sign | (exponent << 23) | (fraction >> 29), exponent < 255 and fraction & 0x1FFFFFFF == 0
+    fraction |= np.int64(1) << 52
+    shift = 30 - exponent
+    if shift > 52:
+        return sign, False
+    return sign | (fraction >> shift), fraction & ((np.int64(1) << shift) - 1) == 0
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def entry_of(slot, entry):  # type: ignore[no-untyped-def]
+    """Where a column's entry stands in its dictionary, or in the column: BAD_INDEX where it points outside."""
+    if word(slot, S_INDICES) != 0:
+        entry = np.int64(load_i32(word(slot, S_INDICES) + 4 * entry))
+        if entry < 0 or entry >= word(slot, S_ENTRY_COUNT):
+            return np.int64(BAD_INDEX)
+    return entry
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def load_bits(row, slot, entry):  # type: ignore[no-untyped-def]
+    """A number's bits out of its column, and whether its kind can have them: (bits, 0 or a negative code)."""
+    kind, store, values = word(row, KIND), word(row, STORE), word(slot, S_VALUES)
+    bits, fits = np.int64(0), True
+    if kind == ENUM:
+        entry = entry_of(slot, entry)
+        if entry < 0:
+            return bits, entry
+        bits = load_i64(values + 8 * entry)
+        return bits, np.int64(NO_SYMBOL) if bits >> 32 not in (0, -1) else np.int64(0)
+    if store == STORE_LONG:
+        bits = load_i64(values + 8 * entry)
+        if kind in (UINT32, FIXED32):
+            fits = bits >> 32 == 0
+        elif kind in (INT32, SINT32, SFIXED32):
+            fits = np.int64(np.int32(bits)) == bits
+    elif store == STORE_INT:
+        bits = np.int64(load_i32(values + 4 * entry))
+    elif store == STORE_BOOLEAN:
+        bits = np.int64(is_set(values, entry + word(slot, S_VALUE_BITS)))
+    elif store == STORE_DECIMAL:
+        bits = load_i64(values + 16 * entry)
+        fits = load_i64(values + 16 * entry + 8) == 0
+    else:
+        bits, fits = float_of_double(load_i64(values + 8 * entry))
+    return bits, np.int64(0) if fits else np.int64(NOT_REPRESENTABLE)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def put_bits(base, at, kind, bits):  # type: ignore[no-untyped-def]
+    """A number's bits as its kind is written."""
+    if kind <= LAST_VARINT:
+        if kind in (SINT32, SINT64):
+            bits = (bits << 1) ^ (bits >> 63)
+        return put_varint(base, at, bits)
+    if kind <= FLOAT:
+        store_i32(base + at - 4, np.int32(bits))
+        return at - 4
+    store_i64(base + at - 8, bits)
+    return at - 8
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def put_string(base, at, floor, row, slot, entry):  # type: ignore[no-untyped-def]
+    """A string with its length and tag; nothing for an empty one that needs none."""
+    entry = entry_of(slot, entry)
+    if entry < 0:
+        return entry
+    begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))
+    length = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry + 4)) - begin
+    if begin < 0 or length < 0 or begin + length > word(slot, S_DATA_SIZE):
+        return np.int64(BAD_OFFSETS)
+    if length == 0 and word(row, PRESENCE) == IMPLICIT:
+        return at
+    if at - length - ROOM < floor:
+        return np.int64(NO_ROOM)
+    source = word(slot, S_DATA) + begin
+    if length <= SHORT and begin + length >= SHORT:
+        for word_at in range(8, SHORT + 1, 8):
+            store_u64(base + at - word_at, load_u64(source + length - word_at))
+    else:
+        copy(base + at - length, source, length)
+    return put_tag(base, put_varint(base, at - length, length), row)
+
+
+@njit(nogil=True, cache=True)
+def put_moment(base, at, row, seconds, nanos):  # type: ignore[no-untyped-def]
+    """A Timestamp or a Duration with its length and tag."""
+    end = at
+    if nanos != 0:
+        at = put_varint(base, at, nanos)
+        at -= 1
+        store_u8(base + at, np.uint8(NANOS_TAG))
+    if seconds != 0:
+        at = put_varint(base, at, seconds)
+        at -= 1
+        store_u8(base + at, np.uint8(SECONDS_TAG))
+    return put_tag(base, put_varint(base, at, end - at), row)
+
+
+@njit(nogil=True, cache=True)
+def put_timestamp(base, at, row, slot, entry):  # type: ignore[no-untyped-def]
+    micros = load_i64(word(slot, S_VALUES) + 8 * entry)
+    below = np.int64(0)
+    if word(row, FLAGS) & HAS_NANOS:
+        behind = slot + 8 * SLOT_WIDTH
+        if not is_null(behind, entry):
+            below, problem = load_bits(row + 8 * ROW_WIDTH, behind, entry)
+            if problem < 0 or below <= 0 or below > 999:
+                return np.int64(NOT_REPRESENTABLE)
+    seconds = micros // 1_000_000
+    return put_moment(base, at, row, seconds, (micros - seconds * 1_000_000) * 1000 + below)
+
+
+@njit(nogil=True, cache=True)
+def put_duration(base, at, row, slot, entry):  # type: ignore[no-untyped-def]
+    """128 bits of nanoseconds as seconds and nanoseconds of one sign."""
+    low = np.uint64(load_i64(word(slot, S_VALUES) + 16 * entry))
+    high = np.uint64(load_i64(word(slot, S_VALUES) + 16 * entry + 8))
+    is_negative = high >> np.uint64(63) != 0
+    if is_negative:
+        low = ~low + np.uint64(1)
+        high = ~high + np.uint64(low == 0)
+    divisor = np.uint64(NANOS_A_SECOND)
+    if high >= divisor:
+        return np.int64(NOT_REPRESENTABLE)
+    upper = (high << np.uint64(32)) | (low >> np.uint64(32))
+    lower = ((upper % divisor) << np.uint64(32)) | (low & np.uint64(0xFFFFFFFF))
+    upper //= divisor
+    if upper >> np.uint64(31) != 0:
+        return np.int64(NOT_REPRESENTABLE)
+    seconds = np.int64((upper << np.uint64(32)) | (lower // divisor))
+    if seconds > MAX_DURATION_SECONDS:
+        return np.int64(NOT_REPRESENTABLE)
+    nanos = np.int64(lower % divisor)
+    return put_moment(base, at, row, -seconds if is_negative else seconds, -nanos if is_negative else nanos)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def put_leaf(base, at, floor, row, slot, entry):  # type: ignore[no-untyped-def]
+    """One field with its tag; nothing where it is absent, or has a default that is not written."""
+    if is_null(slot, entry):
+        return at if word(row, PRESENCE) == EXPLICIT else np.int64(NULL_FOUND)
+    kind = word(row, KIND)
+    if kind <= LAST_NUMBER:
+        bits, problem = load_bits(row, slot, entry)
+        if problem < 0:
+            return problem
+        if bits == 0 and word(row, PRESENCE) == IMPLICIT:
+            return at
+        return put_tag(base, put_bits(base, at, kind, bits), row)
+    if word(row, STORE) == STORE_BYTES:
+        return put_string(base, at, floor, row, slot, entry)
+    if kind == TIMESTAMP:
+        return put_timestamp(base, at, row, slot, entry)
+    if kind == DURATION:
+        return put_duration(base, at, row, slot, entry)
+    # A message without fields: only its being there can be told.
+    if not is_set(word(slot, S_VALUES), entry + word(slot, S_VALUE_BITS)):
+        return np.int64(NOT_REPRESENTABLE)
+    store_u8(base + at - 1, np.uint8(0))
+    return put_tag(base, at - 1, row)

@@ -1,0 +1,45 @@
+"""The kernel over byte spans: gathers scattered strings into one buffer."""
+
+# Numba types kernels by their explicit signatures; arrays inside them have no Python type.
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numpy.typing import NDArray
+
+from engine.kernels.types import read_only, strided, writable
+
+_GATHER = types.int64(
+    read_only(types.uint8), strided(types.int64), strided(types.int32), writable(types.int64), writable(types.uint8)
+)
+
+
+@njit(_GATHER, nogil=True, cache=True)
+def _gather(data, start, length, offsets, out):
+    at = np.int64(0)
+    nulls = np.int64(0)
+    for row in range(start.shape[0]):
+        offsets[row] = at
+        size = np.int64(length[row])
+        if size < 0:
+            nulls += 1
+            continue
+        source = start[row]
+        for index in range(size):
+            out[at + index] = data[source + index]
+        at += size
+    offsets[start.shape[0]] = at
+    return nulls
+
+
+def gather_spans(
+    data: NDArray[np.uint8], start: NDArray[np.int64], length: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], int]:
+    """Copy the spans behind each other: (offsets int64[n + 1], bytes uint8, how many are null)."""
+    total = int(np.maximum(length, 0).sum(dtype=np.int64))
+    offsets = np.empty(len(start) + 1, np.int64)
+    out = np.empty(total, np.uint8)
+    nulls = _gather(np.ascontiguousarray(data), start, length, offsets, out)
+    return offsets, out, int(nulls)

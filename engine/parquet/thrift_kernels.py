@@ -1,0 +1,194 @@
+"""The kernel that reads Thrift's compact protocol into a flat tape, one entry a value.
+
+Source: the Apache Thrift compact protocol specification. Unions, sets and lists read alike; maps and UUIDs don't occur
+in Parquet's metadata and are refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from engine.kernels.types import read_only, writable
+
+TRUE = 1
+FALSE = 2
+BYTE = 3
+I16 = 4
+I32 = 5
+I64 = 6
+DOUBLE = 7
+BINARY = 8
+LIST = 9
+SET = 10
+STRUCT = 12
+
+ITEM = -1
+"""Stands in ``field`` where a value is an item of a list."""
+
+DEEPEST_NESTING = 32
+"""Parquet's own metadata nests 7 deep; whatever nests deeper is hostile."""
+
+TRUNCATED = -1
+TOO_DEEP = -2
+UNKNOWN_TYPE = -3
+BAD_VARINT = -4
+TAPE_FULL = -5
+
+_VARINT = types.UniTuple(types.int64, 2)(read_only(types.uint8), types.int64)
+
+
+@njit(_VARINT, nogil=True, cache=True)
+def _varint(data, at):  # type: ignore[no-untyped-def]
+    """(value as 64 bits, position behind it); a position below 0 is an error."""
+    value = np.uint64(0)
+    for index in range(10):
+        if at >= data.shape[0]:
+            return np.int64(0), np.int64(TRUNCATED)
+        byte = np.uint64(data[at])
+        at += 1
+        value |= (byte & np.uint64(0x7F)) << np.uint64(7 * index)
+        if byte < np.uint64(0x80):
+            return np.int64(value), np.int64(at)
+    return np.int64(0), np.int64(BAD_VARINT)
+
+
+_FIELD_HEADER = types.UniTuple(types.int64, 3)(read_only(types.uint8), types.int64, types.int64)
+
+
+@njit(_FIELD_HEADER, nogil=True, cache=True)
+def _field_header(data, at, last_field):  # type: ignore[no-untyped-def]
+    """(kind, 0 at the struct's end; field id; position behind it); a position below 0 is an error."""
+    if at >= data.shape[0]:
+        return np.int64(0), np.int64(0), np.int64(TRUNCATED)
+    head = np.int64(data[at])
+    at += 1
+    if head == 0:
+        return np.int64(0), np.int64(0), np.int64(at)
+    field_id = last_field + (head >> 4)
+    if head >> 4 == 0:
+        raw, at = _varint(data, at)
+        field_id = (raw >> 1) ^ -(raw & 1)
+    if at >= 0 and (field_id < 0 or field_id > 32767):
+        at = np.int64(BAD_VARINT)
+    return np.int64(head & 15), np.int64(field_id), np.int64(at)
+
+
+_SCALAR = types.UniTuple(types.int64, 2)(read_only(types.uint8), types.int64, types.int64, types.boolean)
+
+
+@njit(_SCALAR, nogil=True, cache=True)
+def _scalar(data, at, kind, is_item):  # type: ignore[no-untyped-def]
+    """(value, position behind it) of anything that holds nothing else; a position below 0 is an error."""
+    left = data.shape[0] - at
+    if kind in (TRUE, FALSE):
+        # A field's boolean stands in its header, an item's in a byte of its own.
+        if not is_item:
+            return np.int64(1 if kind == TRUE else 0), np.int64(at)
+        if left < 1:
+            return np.int64(0), np.int64(TRUNCATED)
+        return np.int64(1 if data[at] == 1 else 0), np.int64(at + 1)
+    if kind == BYTE:
+        if left < 1:
+            return np.int64(0), np.int64(TRUNCATED)
+        return np.int64(np.int8(data[at])), np.int64(at + 1)
+    if kind in (I16, I32, I64):
+        raw, at = _varint(data, at)
+        return np.int64(np.uint64(raw) >> np.uint64(1)) ^ -(raw & 1), np.int64(at)
+    if kind == DOUBLE:
+        return np.int64(0), np.int64(at + 8 if left >= 8 else TRUNCATED)
+    if kind == BINARY:
+        length, at = _varint(data, at)
+        if at >= 0 and (length < 0 or length > data.shape[0] - at):
+            at = np.int64(TRUNCATED)
+        return np.int64(length), np.int64(at + length if at >= 0 else at)
+    return np.int64(0), np.int64(UNKNOWN_TYPE)
+
+
+_LIST_HEADER = types.UniTuple(types.int64, 3)(read_only(types.uint8), types.int64)
+
+
+@njit(_LIST_HEADER, nogil=True, cache=True)
+def _list_header(data, at):  # type: ignore[no-untyped-def]
+    """(count of items, their kind, position behind it); a position below 0 is an error."""
+    if at >= data.shape[0]:
+        return np.int64(0), np.int64(0), np.int64(TRUNCATED)
+    head = np.int64(data[at])
+    at += 1
+    items = head >> 4
+    if items == 15:
+        items, at = _varint(data, at)
+    # Every item takes at least one byte: a count beyond the bytes left is a lie that must not cost memory.
+    if at >= 0 and (items < 0 or items > data.shape[0] - at):
+        at = np.int64(TRUNCATED)
+    return np.int64(items), np.int64(head & 15), np.int64(at)
+
+
+_TOKENIZE = types.int64(
+    read_only(types.uint8),
+    types.int64,
+    writable(types.int32),
+    writable(types.uint8),
+    writable(types.int64),
+    writable(types.int64),
+    writable(types.int64),
+    writable(types.int64),
+)
+
+
+@njit(_TOKENIZE, nogil=True, cache=True)
+def tokenize(data, at, field, kind, value, start, end, after):  # type: ignore[no-untyped-def]
+    """Read the struct at ``data[at]`` into the tape; the number of entries, or an error below 0.
+
+    Entry 0 is the struct itself. ``field`` its id in the struct around it, or ITEM; ``kind`` its Thrift type;
+    ``value`` an integer's value, a boolean's 0 or 1, a binary's length, a list's count; ``start`` and ``end`` the bytes
+    of the value without its field header (a boolean field has none); ``after`` the entry behind it and all it holds.
+    """
+    if field.shape[0] == 0:
+        return np.int64(TAPE_FULL)
+    # What is open around the next value: the entry, the items left in it (-1 in a struct), and their kind.
+    owner = np.zeros(DEEPEST_NESTING, np.int64)
+    remaining = np.zeros(DEEPEST_NESTING, np.int64)
+    item_kind = np.zeros(DEEPEST_NESTING, np.int64)
+    last_field = np.zeros(DEEPEST_NESTING, np.int64)
+    field[0], kind[0], value[0], start[0] = ITEM, STRUCT, 0, at
+    remaining[0] = -1
+    count = np.int64(1)
+    depth = 1
+    while depth > 0:
+        top = depth - 1
+        field_id = np.int64(ITEM)
+        if remaining[top] < 0:
+            this, field_id, at = _field_header(data, at, last_field[top])
+            last_field[top] = field_id
+            closes = this == 0
+        else:
+            this = item_kind[top]
+            closes = remaining[top] == 0
+            remaining[top] -= 1
+        if at < 0:
+            return at
+        if closes:
+            end[owner[top]], after[owner[top]] = at, count
+            depth -= 1
+            continue
+        if count >= field.shape[0]:
+            return np.int64(TAPE_FULL)
+        entry = count
+        count += 1
+        field[entry], kind[entry], value[entry], start[entry] = field_id, this, 0, at
+        if this in (LIST, SET, STRUCT):
+            if depth >= DEEPEST_NESTING:
+                return np.int64(TOO_DEEP)
+            owner[depth], remaining[depth], last_field[depth] = entry, -1, 0
+            if this != STRUCT:
+                value[entry], item_kind[depth], at = _list_header(data, at)
+                remaining[depth] = value[entry]
+            depth += 1
+        else:
+            value[entry], at = _scalar(data, at, this, field_id == ITEM)
+            if at >= 0:
+                end[entry], after[entry] = at, count
+        if at < 0:
+            return at
+    return count

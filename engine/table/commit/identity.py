@@ -1,0 +1,98 @@
+"""Whether a table that is there is the one that is meant: the cluster's, the topic's, of the layout and the format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+
+from engine.errors import Invalid
+from engine.formats.codec import CodecSpec
+from engine.formats.csv.dialect import (
+    CSV_COLUMNS,
+    CSV_DELIMITER,
+    CSV_LINE_END,
+    CSV_QUOTE,
+    CSV_TIME_SEPARATOR,
+    CsvDialect,
+)
+from engine.table.columns import TableLayout
+from engine.table.topic_table import CLUSTER_ID_PROPERTY, TOPIC_PROPERTY, TopicTable
+
+
+def check_same(
+    view: TopicTable, cluster_id: str, layout: TableLayout, codec: CodecSpec, key_codec: CodecSpec | None
+) -> None:
+    """That a topic's table is the one the settings ask for. Raises Invalid."""
+    if view.cluster_id != cluster_id:
+        raise Invalid(
+            f"the topic's table belongs to the cluster {view.cluster_id}, not {cluster_id}",
+            topic=view.topic,
+            next_step="set another namespace for this cluster",
+        )
+    check_settings(view, layout, codec, key_codec)
+
+
+def check_settings(view: TopicTable, layout: TableLayout, codec: CodecSpec, key_codec: CodecSpec | None) -> None:
+    """That the settings keep a topic as its table was made to. Raises Invalid, naming those that differ."""
+    made = _settings(view.layout, view.codec, view.key_codec)
+    wanted = _settings(layout, codec, key_codec)
+    differing = [name for name in wanted if name in made and made[name].meaning != wanted[name].meaning]
+    if differing:
+        raise Invalid(
+            f"the settings say {_in_words(wanted, differing)}, the topic's table was made for "
+            f"{_in_words(made, differing)}",
+            topic=view.topic,
+            next_step=f"set {' and '.join(differing)} back and restart the daemon; or rename the table, and the topic "
+            "begins a new one with the records that are not in a table yet",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """What a setting comes to, and how it is written; None where it is not set."""
+
+    meaning: object
+    text: str | None
+
+    @classmethod
+    def plain(cls, text: str | None) -> _Setting:
+        return cls(meaning=text, text=None if text is None else f'"{text}"')
+
+
+def _settings(layout: TableLayout, codec: CodecSpec, key_codec: CodecSpec | None) -> dict[str, _Setting]:
+    """What decides how rows are written back, under the settings' own names: with others they would come back wrong."""
+    found = {
+        "value": _Setting.plain(codec.name),
+        "key": _Setting.plain(layout.key),
+        "column_prefix": _Setting.plain(layout.prefix),
+        "unwrap": _Setting.plain(codec.options.get("unwrap")),
+    }
+    for name, spec in (("csv", codec), ("key_csv", key_codec)):
+        if spec is not None and spec.name == "csv":
+            dialect = CsvDialect.of(spec.options)
+            columns = spec.options.get(CSV_COLUMNS, "[]")
+            found[f"{name}.{CSV_COLUMNS}"] = _Setting(meaning=dialect.columns, text=columns)
+            found[f"{name}.{CSV_DELIMITER}"] = _Setting.plain(dialect.delimiter)
+            found[f"{name}.{CSV_QUOTE}"] = _Setting.plain(dialect.quote.name.lower())
+            found[f"{name}.{CSV_LINE_END}"] = _Setting.plain(dialect.line_end.name.lower())
+            found[f"{name}.{CSV_TIME_SEPARATOR}"] = _Setting.plain(dialect.time_separator)
+    return found
+
+
+def _in_words(settings: Mapping[str, _Setting], names: Sequence[str]) -> str:
+    said = (f"no {name}" if settings[name].text is None else f"{name} = {settings[name].text}" for name in names)
+    return " and ".join(said)
+
+
+def check_older_incarnation(table: Table, topic: str, cluster_id: str) -> None:
+    """That the table in the way of a new one is an earlier incarnation's of the topic. Raises Invalid."""
+    properties = table.metadata.properties
+    if properties.get(TOPIC_PROPERTY) != topic or properties.get(CLUSTER_ID_PROPERTY) != cluster_id:
+        raise Invalid(
+            f"the table {'.'.join(table.name())} belongs to the topic {properties.get(TOPIC_PROPERTY)} of the cluster "
+            f"{properties.get(CLUSTER_ID_PROPERTY)}",
+            topic=topic,
+            next_step="set another namespace for this cluster",
+        )

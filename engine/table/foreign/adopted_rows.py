@@ -1,0 +1,145 @@
+"""Records out of adopted ranges: rows that lie anywhere in some files, put in offset order a window at a time.
+
+Slower than reading our own files, where a few pages hold what is wanted: every row group whose bounds touch the window
+is looked through. Compaction would write them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.bounded_cache import BoundedCache
+from engine.errors import Corrupt
+from engine.offset_range import OffsetRange
+from engine.records.records import Records
+from engine.table.adopted_range import ForeignFile
+from engine.table.columns import arrow_schema
+from engine.table.foreign.rows import open_foreign
+from engine.table.manifests import TableFile
+from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.rows import records_from_rows
+from engine.table.topic_table import TopicTable
+
+WINDOW_BYTES = 16 << 20
+"""Records put in order at once."""
+
+MOST_WINDOW_OFFSETS = 1 << 18
+
+PROVEN_FILES = 100_000
+"""Paths that a reader remembers to have compared; an older one is read whole again. About 20 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedFile:
+    """An adopted range as a reader goes through it: in windows, always the same ones, so that what was decoded for one
+    reader serves the next. No window can hold more records than offsets."""
+
+    file: TableFile
+
+    @property
+    def record_bytes(self) -> int:
+        """Mean bytes of a record in its canonical form. At least 1."""
+        return max(1, self.file.size_bytes // max(1, self.file.record_count))
+
+    def key(self, window: OffsetRange) -> tuple[str, int, int]:
+        """By which the window's block is known among those of all files."""
+        return (self.file.path, 0, window.start)
+
+    def window_at(self, offset: int) -> OffsetRange:
+        """The window that holds an offset."""
+        size = max(1, min(WINDOW_BYTES // self.record_bytes, MOST_WINDOW_OFFSETS))
+        start = self.file.range.start + (offset - self.file.range.start) // size * size
+        return OffsetRange(start=start, end=min(start + size, self.file.range.end))
+
+    def windows(self, wanted: OffsetRange) -> Iterator[OffsetRange]:
+        """The windows that touch ``wanted``, rising."""
+        at, end = max(wanted.start, self.file.range.start), min(wanted.end, self.file.range.end)
+        while at < end:
+            window = self.window_at(at)
+            yield window
+            at = window.end
+
+
+class ProvenBytes:
+    """The files of others whose bytes one reader has compared with those that were proven. Safe between threads.
+
+    Others' pages may have no checksum, and a range's digest would take reading all of it.
+    """
+
+    def __init__(self) -> None:
+        self._paths: BoundedCache[str, bool] = BoundedCache(capacity=PROVEN_FILES, cost_of=lambda _: 1)
+
+    def check(self, table: TopicTable, part: ForeignFile) -> None:
+        """Reads the file whole, once. Raises Corrupt, Unavailable."""
+        if part.crc32c is None or self._paths.get(part.path):
+            return
+        if table.warehouse.crc32c(part.path) != part.crc32c:
+            raise Corrupt(
+                "a file that another program wrote has other bytes than when its rows were proven",
+                topic=table.topic,
+                partition=part.partition,
+                file=part.path,
+                next_step="run floeberg fsck on the topic; restore the file from a copy of the warehouse",
+            )
+        self._paths.put(part.path, True)
+
+
+def read_window(
+    table: TopicTable, file: TableFile, window: OffsetRange, codecs: RowCodecs, proven: ProvenBytes | None = None
+) -> Records | None:
+    """The records of an adopted range that lie in ``window``, in offset order; None where there is none. Without
+    ``proven`` the caller compares the whole range's digest itself.
+
+    Memory: the window's rows and one batch. Raises Corrupt (a file is missing, damaged, or has an offset twice),
+    Unavailable.
+    """
+    if proven is not None:
+        for part in file.parts:
+            proven.check(table, part)
+    found = [batch for part in file.parts for batch in _rows_of(table, part, window)]
+    if not found:
+        return None
+    rows = pa.Table.from_batches(_alike(found))
+    offset = rows.column(table.layout.offset).to_numpy()
+    order = np.argsort(offset, kind="stable")
+    if bool((np.diff(offset[order]) <= 0).any()):
+        raise Corrupt("an offset is there twice", topic=table.topic, partition=file.partition, offset=window.start)
+    return records_from_rows(table.layout, rows.take(pa.array(order)), codecs)
+
+
+def _rows_of(table: TopicTable, part: ForeignFile, window: OffsetRange) -> Iterator[pa.RecordBatch]:
+    with open_foreign(table.warehouse, part, arrow_schema(table.iceberg_schema), table.layout) as opened:
+        for group in range(opened.group_count):
+            if not opened.group_may_hold(group, window) or not _is_in(opened.offsets(group), window).any():
+                continue
+            for batch in opened.batches(group):
+                wanted = _is_in(batch.column(table.layout.offset).to_numpy(), window)
+                if wanted.any():
+                    yield batch if wanted.all() else batch.filter(pa.array(wanted))
+
+
+def _is_in(offset: NDArray[np.int64], window: OffsetRange) -> NDArray[np.bool_]:
+    return np.asarray((offset >= window.start) & (offset < window.end))
+
+
+def _alike(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Batches of files that have different columns, as columns that one of them has; what a file lacks is null."""
+    names = list(dict.fromkeys(name for batch in batches for name in batch.schema.names))
+    if all(batch.schema.names == names for batch in batches):
+        return batches
+    types = {field.name: field.type for batch in batches for field in batch.schema}
+    return [
+        pa.RecordBatch.from_arrays(
+            [
+                batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, types[name])
+                for name in names
+            ],
+            names=names,
+        )
+        for batch in batches
+    ]

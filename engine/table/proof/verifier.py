@@ -1,0 +1,208 @@
+"""Turns evidence into proof: the only maker of VerifiedFile and VerifiedRange.
+
+A file is verified when what a worker read back from the warehouse equals what was written for the log's range. A
+range is verified when the ledger covers it and every file of the table that holds a part of it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+
+from engine.errors import Corrupt, Unavailable
+from engine.offset_range import OffsetRange
+from engine.records.digest import EMPTY_DIGEST, digest_of
+from engine.table.data_file import FileDescription
+from engine.table.foreign.adopted_rows import AdoptedFile, read_window
+from engine.table.lineage import SOMEBODY_ELSE
+from engine.table.live_files import LiveFiles
+from engine.table.manifests import TableFile
+from engine.table.proof.leaf_facts import Leaf, LeafFacts
+from engine.table.proof.manifest_claims import LeafClaim, false_claims
+from engine.table.proof.verification import Verification, verify_file
+from engine.table.proof.verified_file import VERIFIERS_TOKEN, VerifiedFile, VerifiedRange
+from engine.table.rows.row_codecs import RowCodecs
+from engine.table.topic_table import TopicTable
+
+__all__ = ["VerifiedFile", "VerifiedRange", "Verifier"]
+
+REMEMBERED_FILES = 200_000
+"""Paths of verified files kept; beyond it the oldest are verified again when asked about. About 40 MB."""
+
+_TABLES = 256
+"""Tables whose files are kept listed; 10,000 files take about 4 MB."""
+
+
+class Verifier:
+    """One per process; safe between its threads."""
+
+    def __init__(self) -> None:
+        self._verified: dict[str, OffsetRange] = {}
+        self._live = LiveFiles(tables=_TABLES, snapshots=_TABLES)
+        self._lock = threading.Lock()
+
+    def accept(self, description: FileDescription, found: Verification) -> VerifiedFile:
+        """The proof that a written file holds the log's records, from what was ``found`` in it.
+
+        Raises Corrupt naming the first difference.
+        """
+        for problem in _differences(description, found):
+            raise Corrupt(
+                problem,
+                topic=description.topic,
+                partition=description.partition,
+                offset=description.range.start,
+                file=description.path,
+                next_step="the range will be written again; look at the disk and the memory of this machine",
+            )
+        self._remember(description.path, description.range)
+        return VerifiedFile(description=description, token=VERIFIERS_TOKEN)
+
+    def verified_range(self, table: TopicTable, partition: int, offsets: OffsetRange) -> VerifiedRange | None:
+        """The proof that a range is safe in the table, or None while the ledger does not cover it.
+
+        Files that this process has not verified (committed before it started, or by another one) are read back now,
+        against their own footer and manifest entry. Raises Corrupt when a file is damaged or missing or when no file
+        holds a part of the range that is not known to be empty; Unavailable when the warehouse does not answer.
+        """
+        if table.foreign is not None:
+            raise Unavailable(
+                f"{SOMEBODY_ELSE}, and it was not proven yet that its records are all there: {table.foreign}",
+                topic=table.topic,
+                partition=partition,
+                offset=offsets.start,
+                next_step="wait for the next cycle of tiering; floeberg status shows what it finds",
+            )
+        entry = table.ledger.get(partition)
+        if entry is None or not entry.range.covers(offsets):
+            return None
+        covered = [*table.empty.get(partition, ()), *table.skipped.get(partition, ())]
+        for file in self._live.of(table, partition).overlapping(offsets):
+            with self._lock:
+                known = self._verified.get(file.path) == file.range
+            if not known and file.parts:
+                self._verify_adopted(table, file)
+            elif not known:
+                self._verify_stored(table, file)
+            covered.append(file.range)
+        hole = first_hole(offsets, covered)
+        if hole is not None:
+            raise Corrupt(
+                f"the ledger says that {hole} is in the table, and no file holds it",
+                topic=table.topic,
+                partition=partition,
+                offset=hole.start,
+                next_step="run floeberg fsck",
+            )
+        return VerifiedRange(topic_id=table.topic_id, partition=partition, range=offsets, token=VERIFIERS_TOKEN)
+
+    def _verify_stored(self, table: TopicTable, file: TableFile) -> None:
+        found = verify_file(file.path, table.facts)
+        footer = found.footer
+        problems = [
+            (found.size_bytes != file.size_bytes, f"it has {found.size_bytes} bytes, the table says {file.size_bytes}"),
+            (file.footer_checksum not in {None, found.footer_checksum}, "its footer has another checksum"),
+            (footer.topic_id != table.topic_id, f"its footer names the topic id {footer.topic_id}"),
+            (footer.range != file.range, f"its footer says {footer.range}, its name {file.range}"),
+            (footer.record_count != file.record_count, f"its footer counts {footer.record_count} records"),
+            *_row_problems(footer.partition, footer.range, footer.record_count, found),
+            (found.partition not in {-1, file.partition}, f"its rows are of partition {found.partition}"),
+            (found.digest != footer.digest, f"its rows have the digest {found.digest.to_text()}"),
+        ]
+        for wrong, problem in problems:
+            if wrong:
+                raise Corrupt(
+                    f"a data file is not what the table says: {problem}",
+                    topic=table.topic,
+                    partition=file.partition,
+                    offset=file.range.start,
+                    file=file.path,
+                    next_step="run floeberg fsck; keep the broker's own copy of the range",
+                )
+        self._remember(file.path, file.range)
+
+    def _verify_adopted(self, table: TopicTable, file: TableFile) -> None:
+        """Read the rows of an adopted range, as its consumers would, and compare with what was proven of it."""
+        codecs = RowCodecs.of(table)
+        digest = EMPTY_DIGEST
+        for window in AdoptedFile(file=file).windows(file.range):
+            records = read_window(table, file, window, codecs)
+            digest = digest if records is None else digest.then(digest_of(records))
+        proven = next(part.digest for part in table.adopted[file.partition] if part.range == file.range)
+        if digest != proven:
+            raise Corrupt(
+                f"files that another program wrote have the digest {digest.to_text()}, not the one that was proven",
+                topic=table.topic,
+                partition=file.partition,
+                offset=file.range.start,
+                file=file.parts[0].path,
+                next_step="run floeberg fsck; keep the broker's own copy of the range",
+            )
+        self._remember(file.path, file.range)
+
+    def _remember(self, path: str, offsets: OffsetRange) -> None:
+        with self._lock:
+            self._verified[path] = offsets
+            while len(self._verified) > REMEMBERED_FILES:
+                del self._verified[next(iter(self._verified))]
+
+
+def _differences(description: FileDescription, found: Verification) -> Iterator[str]:
+    """What is wrong with a file, by what was written and what was read back."""
+    problems = [
+        (found.path != description.path, f"the evidence is of another file, {found.path}"),
+        (found.size_bytes != description.size_bytes, f"{found.size_bytes} bytes of {description.size_bytes} are there"),
+        (found.checksum != description.checksum, "the file's bytes are not those that were written"),
+        (found.footer_checksum != description.footer_checksum, "its footer has another checksum"),
+        (found.footer.topic_id != description.topic_id, f"the footer names the topic id {found.footer.topic_id}"),
+        (found.footer.range != description.range, f"the footer says {found.footer.range}"),
+        *_row_problems(description.partition, description.range, description.record_count, found),
+        (found.digest != description.digest, f"the rows have the digest {found.digest.to_text()}"),
+    ]
+    for wrong, problem in problems:
+        if wrong:
+            yield f"a written file is not what the log holds: {problem}"
+    for problem in false_claims(found.columns, _claims_of(description, found.columns)):
+        yield f"what a written file's manifest entry will say is not so: {problem}"
+
+
+def _claims_of(description: FileDescription, columns: Mapping[Leaf, LeafFacts]) -> dict[int, LeafClaim]:
+    """What the manifest will say of Kafka's own columns; those of the value are compared by fsck."""
+    wanted = {leaf.field_id for leaf in columns}
+    return {
+        field_id: LeafClaim(
+            value_count=stats.value_count,
+            null_count=stats.null_count,
+            nan_count=stats.nan_count,
+            lower=stats.lower,
+            upper=stats.upper,
+        )
+        for field_id, stats in description.columns.items()
+        if field_id in wanted
+    }
+
+
+def _row_problems(
+    partition: int, offsets: OffsetRange, record_count: int, found: Verification
+) -> list[tuple[bool, str]]:
+    outside = found.offsets is not None and not offsets.covers(found.offsets)
+    return [
+        (found.digest.record_count != record_count, f"{found.digest.record_count} rows of {record_count} are there"),
+        (found.partition != partition, f"the rows are of partition {found.partition}"),
+        (outside, f"the rows have the offsets {found.offsets}, outside of {offsets}"),
+    ]
+
+
+def first_hole(wanted: OffsetRange, covered: list[OffsetRange]) -> OffsetRange | None:
+    """The first offsets of ``wanted`` that none of ``covered`` holds."""
+    at = wanted.start
+    for item in sorted(covered):
+        if item.end <= at:
+            continue
+        if item.start > at:
+            break
+        at = item.end
+    if at >= wanted.end:
+        return None
+    following = [item.start for item in covered if item.start > at]
+    return OffsetRange(start=at, end=min([wanted.end, *following]))

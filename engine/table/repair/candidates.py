@@ -1,0 +1,129 @@
+"""Finds the files of a table that a repair could make better: by its manifests, then by some of their footers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from engine.errors import Corrupt, FloebergError
+from engine.table.manifests import ManifestReader, TableFile
+from engine.table.repair.file import stored_footer
+from engine.table.repair.plan import Candidate, Knowledge, Lack
+from engine.table.rows.row_codecs import RowCodecs
+from engine.table.topic_table import TableFacts, TopicTable
+
+FOOTER_THREADS = 8
+"""Footers read at once: one request each where the warehouse is far away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRows:
+    """Rows of a partition that say why they keep their bytes, by the manifests, and those among them that miss a
+    schema, by the footers read so far: a repair gives them columns once it is there. The others are as they are for
+    good."""
+
+    with_reason: int = 0
+    awaiting_schema: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look at a table found.
+
+    ``candidates`` sorted; ``kept`` by partition; ``unreadable`` the errors of files whose footer can't be had;
+    ``unread`` files that were left for a next look; ``adopted`` ranges that another program rewrote, which are never
+    repaired.
+    """
+
+    candidates: tuple[Candidate, ...]
+    kept: Mapping[int, KeptRows] = field(default_factory=dict)
+    unreadable: tuple[FloebergError, ...] = ()
+    unread: int = 0
+    adopted: int = 0
+
+
+@dataclass(slots=True)
+class RepairCandidates:
+    """One table's. What a file's footer says is kept as long as the file is in the table: it never changes."""
+
+    _manifests: ManifestReader = field(default_factory=ManifestReader)
+    _lacks: dict[str, Lack] = field(default_factory=dict)
+    _unreadable: dict[str, FloebergError] = field(default_factory=dict)
+
+    def forget_unreadable(self) -> None:
+        """Files whose footer could not be had are looked at again."""
+        self._unreadable.clear()
+
+    def look(self, table: TopicTable, *, max_footers: int | None = None) -> Look:
+        """Reads the manifests that are new since the last look, and up to ``max_footers`` footers.
+
+        Raises Corrupt (a manifest), Unavailable.
+        """
+        listed = self._manifests.files(table)
+        # A manifest without the count leaves the question to the footer.
+        files = [file for file in listed.whole_own() if file.reason_rows != 0]
+        present = {file.path for file in files}
+        self._lacks = {path: lack for path, lack in self._lacks.items() if path in present}
+        self._unreadable = {path: error for path, error in self._unreadable.items() if path in present}
+        unseen = [file for file in files if file.path not in self._lacks and file.path not in self._unreadable]
+        read_now = unseen if max_footers is None else unseen[:max_footers]
+        self._read(table.facts, read_now)
+        return Look(
+            candidates=tuple(Candidate(file=f, lack=self._lacks[f.path]) for f in files if f.path in self._lacks),
+            kept=self._kept(files),
+            unreadable=tuple(self._unreadable.values()),
+            unread=len(unseen) - len(read_now),
+            adopted=sum(map(len, table.adopted.values())),
+        )
+
+    def _kept(self, files: Sequence[TableFile]) -> dict[int, KeptRows]:
+        found: dict[int, KeptRows] = {}
+        for file in files:
+            before, lack = found.get(file.partition, KeptRows()), self._lacks.get(file.path)
+            awaiting = 0 if lack is None else lack.rows_without_schema
+            # A file of before the manifests counted reasons has at least those that its footer tells.
+            reasons = awaiting if file.reason_rows is None else file.reason_rows
+            found[file.partition] = KeptRows(
+                with_reason=before.with_reason + reasons,
+                awaiting_schema=before.awaiting_schema + min(awaiting, reasons),
+            )
+        return found
+
+    def note(self, file: TableFile, lack: Lack) -> None:
+        """What a file was found to lack when it was decoded again, and not replaced."""
+        self._lacks[file.path] = lack
+
+    def _read(self, facts: TableFacts, files: list[TableFile]) -> None:
+        def read(file: TableFile) -> Lack | FloebergError:
+            try:
+                return Lack.of(stored_footer(facts, file))
+            except Corrupt as error:
+                return Corrupt(
+                    f"a data file can't be looked at: {error.problem}",
+                    topic=facts.topic,
+                    partition=file.partition,
+                    offset=file.range.start,
+                    file=file.path,
+                    next_step="run floeberg fsck on the topic",
+                )
+            except FloebergError as error:
+                return error.located(facts.topic, file.partition)
+
+        with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="repair-footers") as pool:
+            for file, found in zip(files, pool.map(read, files), strict=True):
+                if isinstance(found, Lack):
+                    self._lacks[file.path] = found
+                else:
+                    self._unreadable[file.path] = found
+
+
+def knowledge_of(facts: TableFacts, codecs: RowCodecs) -> Knowledge:
+    """What decoding for a table goes by now; ``codecs`` any that were opened for it, for their versions."""
+    key_codec = facts.key_codec
+    return Knowledge(
+        codec_version=codecs.value.version,
+        schema_ids=frozenset(facts.codec.schemas),
+        key_codec_version=None if codecs.key is None else codecs.key.version,
+        key_schema_ids=frozenset() if key_codec is None else frozenset(key_codec.schemas),
+    )

@@ -1,0 +1,99 @@
+"""A table held against the broker's log: the same records, other ones, and what can't be compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.fsck.report import Damage, Severity
+from engine.offset_range import OffsetRange
+from floeberg.sample_orders import sample_order_blocks
+from tests.engine.stored_orders import (
+    SEGMENT_RECORDS,
+    StoredOrders,
+    check_orders,
+    damages,
+    flip_byte,
+    order_records,
+    store_orders,
+    with_value,
+)
+
+MIDDLE = OffsetRange(start=SEGMENT_RECORDS, end=2 * SEGMENT_RECORDS)
+
+
+def test_log_with_another_value_differs_and_its_offset_is_named(orders: StoredOrders) -> None:
+    records = order_records(SEGMENT_RECORDS, SEGMENT_RECORDS)
+    (other,) = sample_order_blocks(1, seed=9)
+    value = other.value[0]
+    assert value is not None
+    orders.write_log({(1, SEGMENT_RECORDS): with_value(records, 37, value)})
+    (finding,) = check_orders(orders).findings
+    assert finding.damage is Damage.LOG_DIFFERS
+    assert (finding.partition, finding.range) == (1, MIDDLE)
+    assert f"first difference is at offset {SEGMENT_RECORDS + 37}" in finding.message
+
+
+def test_log_that_lost_a_record_differs_unless_it_may_be_compacted(orders: StoredOrders) -> None:
+    records = order_records(SEGMENT_RECORDS, SEGMENT_RECORDS)
+    orders.write_log({(0, SEGMENT_RECORDS): records.slice(0, SEGMENT_RECORDS - 1)})
+    (finding,) = check_orders(orders).findings
+    assert finding.damage is Damage.LOG_DIFFERS
+    compacted = check_orders(orders, may_be_compacted=True)
+    assert compacted.is_healthy
+    assert compacted.partitions[0].compared == (
+        OffsetRange(start=0, end=MIDDLE.start),
+        OffsetRange(start=MIDDLE.end, end=3 * SEGMENT_RECORDS),
+    )
+
+
+def test_damaged_segment_is_a_warning_about_the_log(orders: StoredOrders) -> None:
+    path = orders.segment_path(0, SEGMENT_RECORDS)
+    flip_byte(path, path.stat().st_size - 10)
+    (finding,) = check_orders(orders).findings
+    assert finding.damage is Damage.LOG_UNREADABLE
+    assert finding.severity is Severity.WARNING
+    assert finding.file == str(path)
+
+
+def test_segments_that_the_broker_dropped_are_not_compared(orders: StoredOrders) -> None:
+    orders.segment_path(0, 0).unlink()
+    report = check_orders(orders)
+    assert report.is_healthy
+    assert report.partitions[0].compared == (OffsetRange(start=SEGMENT_RECORDS, end=3 * SEGMENT_RECORDS),)
+
+
+def test_log_of_another_incarnation_of_the_topic_is_not_compared(orders: StoredOrders) -> None:
+    for path in orders.log_dir.rglob("partition.metadata"):
+        path.write_text("version: 0\ntopic_id: YW5vdGhlci10b3BpYy1pZA\n")
+    report = check_orders(orders)
+    assert report.is_healthy
+    assert all(partition.compared == () for partition in report.partitions)
+
+
+def test_segments_with_other_bounds_than_the_files_are_compared_by_offset(orders: StoredOrders) -> None:
+    for base in (0, SEGMENT_RECORDS, 2 * SEGMENT_RECORDS):
+        orders.segment_path(0, base).unlink()
+    whole = [order_records(base, SEGMENT_RECORDS) for base in (0, SEGMENT_RECORDS, 2 * SEGMENT_RECORDS)]
+    cut = 50
+    orders.write_log({(0, 0): whole[0].slice(0, SEGMENT_RECORDS - cut)})
+    orders.write_log({(0, SEGMENT_RECORDS - cut): whole[0].slice(SEGMENT_RECORDS - cut, SEGMENT_RECORDS)})
+    path = orders.segment_path(0, SEGMENT_RECORDS - cut)
+    for base in (SEGMENT_RECORDS, 2 * SEGMENT_RECORDS):
+        orders.write_log({(0, base): whole[base // SEGMENT_RECORDS]})
+        behind = orders.segment_path(0, base)
+        path.write_bytes(path.read_bytes() + behind.read_bytes())
+        behind.unlink()
+    report = check_orders(orders)
+    assert report.is_healthy
+    assert report.partitions[0].compared == (OffsetRange(start=0, end=3 * SEGMENT_RECORDS),)
+
+
+def test_aborted_transactions_of_the_log_are_not_missed_in_the_table(tmp_path: Path) -> None:
+    aborted_records = 15
+    orders = store_orders(tmp_path, partitions=(0,), segment_count=2, aborted_records=aborted_records)
+    report = check_orders(orders)
+    assert report.is_healthy
+    assert report.record_count == 2 * (SEGMENT_RECORDS - aborted_records)
+    assert report.partitions[0].compared == (OffsetRange(start=0, end=2 * SEGMENT_RECORDS),)
+    orders.segment_path(0, SEGMENT_RECORDS).with_suffix(".txnindex").unlink()
+    assert damages(check_orders(orders)) == {Damage.LOG_DIFFERS}

@@ -1,0 +1,243 @@
+"""What a catalog must do for the TableWriter. A subclass gives ``properties``: a catalog that may hold other tables."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+
+from engine.errors import Corrupt
+from engine.offset_range import OffsetRange
+from engine.table.catalog import access as catalogs
+from engine.table.catalog.access import CommitConflict, open_catalog
+from engine.table.columns import TableLayout
+from engine.table.commit.plan import plan_commit, stage_commit
+from engine.table.commit.range_append import Outcome
+from engine.table.commit.replacement import FileReplacement, ReplacementOutcome
+from engine.table.commit.writer import TableWriter
+from engine.table.manifests import ManifestReader
+from engine.table.proof.verifier import Verifier
+from engine.table.topic_table import TopicTable
+from tests.engine.table.table_examples import (
+    CLUSTER_ID,
+    TEXT,
+    TEXT_FIELDS,
+    TOPIC,
+    TOPIC_ID,
+    StillClock,
+    append_of,
+    empty_append,
+    ensure_table,
+    outcomes,
+)
+
+OTHER_ID = "BBBBBBBBBBBBBBBBBBBBBQ"
+_namespaces = itertools.count()
+
+
+class CatalogUnderTest:
+    """One namespace of a catalog; every ``writer()`` and ``catalog()`` is as of a process of its own."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.properties = dict(properties)
+        self.namespace = f"kafka{next(_namespaces)}"
+
+    def catalog(self) -> Catalog:
+        return open_catalog(self.properties)
+
+    def writer(self) -> TableWriter:
+        return TableWriter(self.catalog(), StillClock(), namespace=self.namespace)
+
+    def reopened(self, topic_id: str = TOPIC_ID) -> TopicTable:
+        table = self.writer().open(TOPIC, topic_id)
+        assert table is not None, "the table is gone"
+        return table
+
+    def offsets(self, table: TopicTable, partition: int = 0) -> list[int]:
+        """Offsets of a partition as a library reads them that knows nothing of us, duplicates included."""
+        rows = self.catalog().load_table(table.identifier).scan(f"kafka_partition = {partition}").to_arrow()
+        return sorted(rows["kafka_offset"].to_pylist())
+
+
+class CatalogSuite:
+    @pytest.fixture
+    def under_test(self, properties: dict[str, str]) -> CatalogUnderTest:
+        return CatalogUnderTest(properties)
+
+    def test_table_that_is_not_there_is_none(self, under_test: CatalogUnderTest) -> None:
+        writer = under_test.writer()
+        assert writer.open(TOPIC, TOPIC_ID) is None
+        ensure_table(writer, topic="another")
+        assert under_test.writer().open(TOPIC, TOPIC_ID) is None
+
+    def test_two_that_create_a_table_get_the_same_one(self, under_test: CatalogUnderTest) -> None:
+        mine, theirs = ensure_table(under_test.writer()), ensure_table(under_test.writer())
+        assert mine.location == theirs.location
+        catalog, taken = under_test.catalog(), mine.identifier
+        assert catalogs.create(catalog, taken, schema=mine.iceberg_schema) is None
+
+    def test_file_takes_the_place_of_another_and_a_second_one_comes_too_late(
+        self, under_test: CatalogUnderTest
+    ) -> None:
+        writer = under_test.writer()
+        table = writer.commit(ensure_table(writer), [append_of(ensure_table(writer), 0, 10)]).table
+        (old,) = ManifestReader().files(table).own
+        mine, theirs = (append_of(table, 0, 10, attempt=attempt) for attempt in ("mine", "theirs"))
+        assert mine.file is not None
+        assert theirs.file is not None
+        rival = under_test.writer()
+        found = rival.replace(under_test.reopened(), [FileReplacement(old=old, digest=theirs.digest, new=theirs.file)])
+        assert found.outcomes == (ReplacementOutcome.REPLACED,)
+        result = writer.replace(table, [FileReplacement(old=old, digest=mine.digest, new=mine.file)])
+        assert result.outcomes == (ReplacementOutcome.GONE,)
+        seen = under_test.reopened()
+        assert (seen.ledger, seen.foreign) == (table.ledger, None)
+        assert [file.path for file in ManifestReader().files(seen).own] == [theirs.file.description.path]
+        assert under_test.offsets(seen) == list(range(10))
+        current = under_test.catalog().load_table(seen.identifier).metadata.current_snapshot()
+        assert current is not None
+        assert current.summary is not None
+        assert current.summary.operation.value == "replace"
+
+    def test_files_and_ledger_appear_in_one_commit(self, under_test: CatalogUnderTest) -> None:
+        writer = under_test.writer()
+        table = ensure_table(writer)
+        first = append_of(table, 0, 100)
+        result = writer.commit(table, [first, empty_append(50, 60, partition=1)])
+        assert {item.outcome for item in result.results} == {Outcome.COMMITTED}
+        seen = under_test.reopened()
+        assert seen == result.table
+        assert (seen.ledger[0].range, seen.ledger[0].digest) == (OffsetRange(start=0, end=100), first.digest)
+        assert seen.empty == {1: (OffsetRange(start=50, end=60),)}
+        assert under_test.offsets(seen) == list(range(100))
+        assert len(under_test.catalog().load_table(seen.identifier).metadata.snapshots) == 1
+        assert Verifier().verified_range(seen, 0, OffsetRange(start=0, end=100)) is not None
+
+    def test_writer_with_an_old_state_decides_on_the_new_one(self, under_test: CatalogUnderTest) -> None:
+        mine, theirs = under_test.writer(), under_test.writer()
+        table = ensure_table(mine)
+        ensure_table(theirs)
+        assert outcomes(mine, table, append_of(table, 0, 10)) == [Outcome.COMMITTED]
+        assert outcomes(theirs, table, append_of(table, 0, 10, attempt="b")) == [Outcome.ALREADY_THERE]
+        assert outcomes(mine, table, append_of(table, 10, 20)) == [Outcome.COMMITTED]
+        assert outcomes(theirs, table, append_of(table, 20, 30)) == [Outcome.COMMITTED]
+        assert outcomes(mine, table, append_of(table, 30, 40, epoch=2)) == [Outcome.FENCED]
+        assert under_test.offsets(table) == list(range(30))
+
+    @pytest.mark.parametrize("start", [0, 10], ids=["first_snapshot", "later_snapshot"])
+    def test_of_two_commits_on_one_state_the_second_is_a_conflict(
+        self, under_test: CatalogUnderTest, start: int
+    ) -> None:
+        writer = under_test.writer()
+        table = ensure_table(writer)
+        if start:
+            writer.commit(table, [append_of(table, 0, start)])
+        view = under_test.reopened()
+        loaded = [under_test.catalog().load_table(view.identifier) for _ in range(2)]
+        appends = [append_of(table, start, start + 5, attempt=attempt) for attempt in ("b", "c")]
+        staged = [
+            stage_commit(found, view, plan_commit(view, [append]), None)[0]
+            for found, append in zip(loaded, appends, strict=True)
+        ]
+        catalogs.commit(loaded[0], staged[0])
+        with pytest.raises(CommitConflict):
+            catalogs.commit(loaded[1], staged[1])
+        assert under_test.offsets(table) == list(range(start + 5))
+        assert under_test.reopened().metadata_location == loaded[0].metadata_location
+
+    def test_commit_never_reaches_another_table_of_the_same_name(self, under_test: CatalogUnderTest) -> None:
+        table = ensure_table(under_test.writer())
+        catalog = under_test.catalog()
+        stale = catalog.load_table(table.identifier)
+        staged, _ = stage_commit(stale, table, plan_commit(table, [append_of(table, 0, 5)]), None)
+        catalog.rename_table(table.identifier, (*table.identifier[:-1], "aside"))
+        with pytest.raises(CommitConflict):
+            catalogs.commit(stale, staged)
+        ensure_table(under_test.writer(), topic_id=OTHER_ID)
+        with pytest.raises(CommitConflict):
+            catalogs.commit(stale, staged)
+        assert under_test.reopened(OTHER_ID).ledger == {}
+
+    def test_change_of_properties_alone_is_laid_over_no_ledger(self, under_test: CatalogUnderTest) -> None:
+        mine, theirs = under_test.writer(), under_test.writer()
+        table = ensure_table(mine)
+        theirs.open(TOPIC, TOPIC_ID)
+        mine.commit(table, [append_of(table, 0, 100)])
+        long = '"' + "x" * (64 << 10) + '"'
+        theirs.add_schemas(table, {7: '"string"', 8: long})
+        assert mine.set_log_start(table, 0, 40).codec.schemas == {7: '"string"', 8: long}
+        seen = under_test.reopened()
+        assert (seen.ledger[0].end, seen.ledger[0].log_start) == (100, 40)
+        assert seen.codec.schemas == {7: '"string"', 8: long}
+
+    def test_columns_are_added_at_every_level_by_whoever_comes_first(self, under_test: CatalogUnderTest) -> None:
+        writers = [under_test.writer(), under_test.writer()]
+        table = ensure_table(writers[0])
+        writers[0].commit(table, [append_of(table, 0, 5)])
+        ensure_table(writers[1])
+        inner = [pa.field("a", pa.int32()), pa.field("b", pa.string())]
+        for depth in (1, 2):
+            fields = [*TEXT_FIELDS, pa.field("n", pa.struct(inner[:depth]))]
+            for writer in writers:
+                table = writer.ensure(
+                    topic=TOPIC,
+                    topic_id=TOPIC_ID,
+                    cluster_id=CLUSTER_ID,
+                    layout=TableLayout(),
+                    codec=TEXT,
+                    value_fields=fields,
+                )
+                assert list(table.value_fields) == fields
+        assert under_test.offsets(under_test.reopened()) == list(range(5))
+
+    def test_older_incarnation_is_renamed_and_written_to_by_whoever_still_holds_it(
+        self, under_test: CatalogUnderTest
+    ) -> None:
+        stale = under_test.writer()
+        old = ensure_table(stale)
+        stale.commit(old, [append_of(old, 0, 50)])
+        fresh = under_test.writer()
+        new = ensure_table(fresh, topic_id=OTHER_ID)
+        assert new.location != old.location
+        fresh.commit(new, [append_of(new, 0, 10)])
+        assert outcomes(stale, old, append_of(old, 50, 60)) == [Outcome.COMMITTED]
+        kept = under_test.reopened()
+        assert kept.identifier == (under_test.namespace, f"orders__{TOPIC_ID}")
+        assert (under_test.offsets(kept), under_test.offsets(new)) == (list(range(60)), list(range(10)))
+
+    def test_renaming_what_is_gone_or_to_what_is_taken_changes_nothing(self, under_test: CatalogUnderTest) -> None:
+        one, two = ensure_table(under_test.writer()), ensure_table(under_test.writer(), topic="two", topic_id=OTHER_ID)
+        catalog = under_test.catalog()
+        catalogs.rename(catalog, (under_test.namespace, "nobody"), (under_test.namespace, "somebody"))
+        catalogs.rename(catalog, one.identifier, two.identifier)
+        assert [catalog.table_exists((under_test.namespace, name)) for name in ("orders", "two", "somebody")] == [
+            True,
+            True,
+            False,
+        ]
+
+    def test_table_that_a_catalog_forgot_is_registered_and_goes_on(self, under_test: CatalogUnderTest) -> None:
+        writer = under_test.writer()
+        table = ensure_table(writer)
+        newest = writer.commit(table, [append_of(table, 0, 10)]).table
+        catalog = under_test.catalog()
+        catalog.drop_table(table.identifier)
+        # Nothing may begin anew over what is left: a new process finds the files, an old one remembers the table.
+        with pytest.raises(Corrupt, match="somebody else changed the table: it was dropped"):
+            under_test.writer().open(TOPIC, TOPIC_ID)
+        with pytest.raises(Corrupt, match="somebody else changed the table: it was dropped"):
+            writer.commit(newest, [append_of(newest, 10, 20)])
+        catalog.register_table(table.identifier, newest.metadata_location)
+        assert under_test.reopened() == newest
+        assert outcomes(writer, newest, append_of(newest, 10, 20)) == [Outcome.COMMITTED]
+        assert under_test.offsets(table) == list(range(20))
+
+    def test_table_whose_ledger_somebody_spoiled_is_corrupt(self, under_test: CatalogUnderTest) -> None:
+        table = ensure_table(under_test.writer())
+        with under_test.catalog().load_table(table.identifier).transaction() as transaction:
+            transaction.set_properties({"floeberg.ledger.0": "{}"})
+        with pytest.raises(Corrupt, match="fsck"):
+            under_test.reopened()
