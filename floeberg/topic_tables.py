@@ -12,7 +12,8 @@ from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
 from engine.table.catalog import access as catalogs
 from engine.table.catalog.access import Identifier, retired_identifier, table_identifier
 from engine.table.loading import TableLoader
-from engine.table.topic_table import TOPIC_ID_PROPERTY, TopicTable
+from engine.table.properties import TOPIC_ID_PROPERTY
+from engine.table.topic_table import TopicTable
 from tiering.topic_rule import TopicRule, rule_of
 
 

@@ -1,5 +1,5 @@
-"""Value codecs (Avro, Protobuf, JSON, CSV, text, raw; Debezium): bytes to columns and back; where schemas come from.
+"""Value codecs (Avro, Protobuf, JSON, CSV, text, raw; Debezium): bytes to columns and back, a room for each format.
 
-In: byte spans and schema texts. Out: Arrow columns, a verdict a record, byte spans again. Imports engine's leaf modules
-only; nothing here knows of tables, files or brokers.
+In: byte spans and schema texts. Out: Arrow columns, a verdict a record, byte spans again. Nothing here knows of tables,
+files, brokers or registries, and no format knows another.
 """

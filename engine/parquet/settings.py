@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.errors import Invalid
-from engine.table.columns import leaves
+from engine.parquet.leaves import leaves
 
 ROW_GROUP_ROWS = 64 * 1024
 """Rows of a row group: the unit a reader fetches in one piece."""

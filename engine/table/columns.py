@@ -15,8 +15,8 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from engine.errors import Invalid
+from engine.parquet.leaves import FIELD_ID_KEY
 
-FIELD_ID_KEY = b"PARQUET:field_id"
 UTC = "UTC"
 
 HEADERS_TYPE = pa.list_(
@@ -205,39 +205,6 @@ def key_fields_of(fields: Iterable[pa.Field], layout: TableLayout) -> tuple[pa.F
 def arrow_schema(schema: Schema) -> pa.Schema:
     """A table's columns as they are written to Parquet: every level carries its field id as ``PARQUET:field_id``."""
     return pa.schema([_arrow_field(field, with_ids=True) for field in schema.fields])
-
-
-def leaf_field_ids(schema: pa.Schema) -> tuple[int, ...]:
-    """The field id of each Parquet column of such a schema, in file order."""
-    return tuple(field_id(leaf) for _, leaf in leaves(schema))
-
-
-def leaves(schema: Iterable[pa.Field]) -> Iterator[tuple[str, pa.Field]]:
-    """(path in the Parquet file, field) of each leaf in file order; paths as ``a.list.element.b``."""
-    for field in schema:
-        yield from _leaves_of(field, field.name)
-
-
-def _leaves_of(field: pa.Field, path: str) -> Iterator[tuple[str, pa.Field]]:
-    kind = field.type
-    if pa.types.is_struct(kind):
-        for child in kind:
-            yield from _leaves_of(child, f"{path}.{child.name}")
-    elif pa.types.is_list(kind):
-        yield from _leaves_of(kind.value_field, f"{path}.list.element")
-    elif pa.types.is_map(kind):
-        yield from _leaves_of(kind.key_field, f"{path}.key_value.key")
-        yield from _leaves_of(kind.item_field, f"{path}.key_value.value")
-    else:
-        yield path, field
-
-
-def field_id(field: pa.Field) -> int:
-    """The id a field carries. Raises Invalid where it carries none."""
-    text = (field.metadata or {}).get(FIELD_ID_KEY)
-    if text is None:
-        raise Invalid(f"the column {field.name} carries no field id")
-    return int(text)
 
 
 _PRIMITIVES: tuple[tuple[pa.DataType, iceberg.PrimitiveType], ...] = (

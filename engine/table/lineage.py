@@ -11,6 +11,7 @@ from pyiceberg.table.snapshots import Snapshot
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
 from engine.table.ledger import ranges_from_json
+from engine.table.properties import COLUMNS_PROPERTY, RANGE_PREFIX
 from engine.table.seal import (
     Seal,
     broken_guards,
@@ -21,7 +22,6 @@ from engine.table.seal import (
     sealed_checksum,
     sealed_schema,
 )
-from engine.table.topic_table import COLUMNS_PROPERTY, RANGE_PREFIX
 
 SOMEBODY_ELSE = "somebody else changed the table"
 """How every problem of this kind begins: operators, alarms and the runbook look for it."""

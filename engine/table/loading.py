@@ -24,8 +24,7 @@ from engine.table.columns import TableLayout
 from engine.table.ledger import parse_ledger, ranges_from_json
 from engine.table.lineage import foreign_change
 from engine.table.own_columns import own_schema
-from engine.table.seal import current_manifest_seal, new_schema_seal_property, seal_property
-from engine.table.topic_table import (
+from engine.table.properties import (
     ADOPTED_PREFIX,
     CLUSTER_ID_PROPERTY,
     EMPTY_PREFIX,
@@ -38,8 +37,9 @@ from engine.table.topic_table import (
     TOPIC_PROPERTY,
     VALUE_PROPERTIES,
     CodecProperties,
-    TopicTable,
 )
+from engine.table.seal import current_manifest_seal, new_schema_seal_property, seal_property
+from engine.table.topic_table import TopicTable
 from engine.warehouse.warehouse import Warehouse
 
 _KEPT_METADATA_FILES = 100

@@ -27,8 +27,8 @@ from pyiceberg.types import (
 
 from engine.errors import Invalid
 from engine.table.columns import TableLayout, iceberg_schema
+from engine.table.properties import COLUMNS_PROPERTY
 from engine.table.seal import sealed_schema
-from engine.table.topic_table import COLUMNS_PROPERTY
 
 
 def own_schema(metadata: TableMetadata) -> Schema:

@@ -21,7 +21,7 @@ from pyiceberg.table.metadata import TableMetadata
 from engine.errors import Invalid
 from engine.table.ledger import LEDGER_PREFIX
 from engine.table.manifest_seal import ManifestSeal
-from engine.table.topic_table import (
+from engine.table.properties import (
     ADOPTED_PREFIX,
     CLUSTER_ID_PROPERTY,
     CODEC_PROPERTY,

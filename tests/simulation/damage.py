@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.parquet.bounds import bounds_of
-from engine.table.columns import field_id
+from engine.parquet.leaves import field_id
 from engine.table.data_file import ColumnStats, FileDescription
 from tests.engine.parquet.pyarrow_files import described, rewritten
 from tests.simulation.object_store import ObjectStore

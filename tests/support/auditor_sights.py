@@ -19,7 +19,8 @@ from engine.errors import FloebergError
 from engine.offset_range import OffsetRange
 from engine.reading.log_reader import LogReader
 from engine.table.proof.verifier import Verifier
-from engine.table.topic_table import LAYOUT_PROPERTY, TOPIC_PROPERTY, TopicTable
+from engine.table.properties import LAYOUT_PROPERTY, TOPIC_PROPERTY
+from engine.table.topic_table import TopicTable
 from tests.support.auditor import Dropped, Place, Record, Sight
 
 LEDGER = "floeberg.ledger."

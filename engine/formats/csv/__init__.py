@@ -1,0 +1,1 @@
+"""Lines of CSV with declared columns."""

@@ -1,0 +1,1 @@
+"""What may change in a schema, and which columns the fields of older schemas keep."""

@@ -18,7 +18,8 @@ from engine.formats.csv.dialect import (
     CsvDialect,
 )
 from engine.table.columns import TableLayout
-from engine.table.topic_table import CLUSTER_ID_PROPERTY, TOPIC_PROPERTY, TopicTable
+from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_PROPERTY
+from engine.table.topic_table import TopicTable
 
 
 def check_same(

@@ -21,6 +21,7 @@ from engine.table.catalog.metadata_errors import metadata_decoded
 from engine.table.commit.range_append import Outcome, RangeAppend
 from engine.table.ledger import LEDGER_PREFIX, Decision, LedgerEntry, decide, extend, ranges_to_json
 from engine.table.lineage import ForeignChange
+from engine.table.properties import EMPTY_PREFIX, RANGE_PREFIX, SKIPPED_PREFIX, TOPIC_PROPERTY
 from engine.table.seal import (
     SCHEMA_SEAL_PROPERTY,
     guards_of,
@@ -30,13 +31,7 @@ from engine.table.seal import (
     seal_property,
 )
 from engine.table.sealed_snapshot import AppendFiles, SealedProducer
-from engine.table.topic_table import (
-    EMPTY_PREFIX,
-    RANGE_PREFIX,
-    SKIPPED_PREFIX,
-    TOPIC_PROPERTY,
-    TopicTable,
-)
+from engine.table.topic_table import TopicTable
 
 ADOPTED_SUMMARY = "floeberg.adopted"
 """In a snapshot's summary: whose change it seals."""

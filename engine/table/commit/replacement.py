@@ -22,7 +22,8 @@ from engine.table.commit.replace_snapshot import ReplaceFiles
 from engine.table.ledger import ranges_to_json
 from engine.table.manifests import ManifestReader, SnapshotFiles, TableFile
 from engine.table.proof.verified_file import VerifiedFile
-from engine.table.topic_table import REPLACED_PREFIX, TopicTable
+from engine.table.properties import REPLACED_PREFIX
+from engine.table.topic_table import TopicTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

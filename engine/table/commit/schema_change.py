@@ -17,8 +17,9 @@ from engine.formats.proposals import propose_schema, with_schema
 from engine.table.catalog.access import begin
 from engine.table.columns import TableLayout, key_fields, value_fields
 from engine.table.own_columns import columns_property, own_schema, schema_to_add, with_added
+from engine.table.properties import KEY_PROPERTIES, VALUE_PROPERTIES, CodecProperties
 from engine.table.seal import guards_of, schema_seal_property
-from engine.table.topic_table import KEY_PROPERTIES, VALUE_PROPERTIES, CodecProperties, TopicTable
+from engine.table.topic_table import TopicTable
 
 LARGEST_SCHEMA_PROPERTY_BYTES = 64 << 10
 """A longer schema is a file beside the metadata: properties are rewritten with every commit."""

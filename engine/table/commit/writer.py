@@ -37,7 +37,8 @@ from engine.table.foreign.examination import GatherAll, gather_in_process
 from engine.table.lineage import foreign_change
 from engine.table.loading import TableLoader, new_table_properties
 from engine.table.proof.verified_file import VerifiedFile
-from engine.table.topic_table import TOPIC_ID_PROPERTY, TopicTable
+from engine.table.properties import TOPIC_ID_PROPERTY
+from engine.table.topic_table import TopicTable
 
 COMMIT_ATTEMPTS = 20
 """Six processes committing to one table at once need about that many; more means something else is wrong."""

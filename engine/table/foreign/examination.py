@@ -29,8 +29,9 @@ from engine.table.foreign.evidence import ForeignEvidence, ForeignTask, gather_e
 from engine.table.lineage import SOMEBODY_ELSE, ForeignChange, foreign_change
 from engine.table.manifests import NO_PARTITION, ManifestReader, SnapshotFiles, TableFile
 from engine.table.own_columns import columns_property
+from engine.table.properties import ADOPTED_PREFIX
 from engine.table.seal import is_guarded, is_sealed
-from engine.table.topic_table import ADOPTED_PREFIX, TopicTable
+from engine.table.topic_table import TopicTable
 
 log = structlog.get_logger(__name__)
 

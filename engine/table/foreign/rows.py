@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from engine.errors import Corrupt, Invalid
 from engine.formats.evolution.promotion import is_promotion, promoted
 from engine.offset_range import OffsetRange
+from engine.parquet.leaves import FIELD_ID_KEY
 from engine.table.adopted_range import ForeignFile
-from engine.table.columns import FIELD_ID_KEY, TableLayout
+from engine.table.columns import TableLayout
 from engine.warehouse.warehouse import Warehouse
 
 BATCH_ROWS = 32 * 1024

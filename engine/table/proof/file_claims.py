@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.parquet.footer import MAGIC, TRAILER_BYTES, ByteRange, ColumnChunk, ParquetFooter, RowGroup
+from engine.parquet.leaves import leaves
 from engine.parquet.page_index import page_locations
 from engine.parquet.ranged_file import RangedFile
 from engine.parquet.thrift import ThriftStruct
-from engine.table.columns import leaves
 from engine.table.proof.leaf_facts import Leaf, LeafFacts, column_facts, integers, merge_facts
 from engine.table.proof.page_claims import (
     ChunkPages,

@@ -14,7 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.table.columns import FIELD_ID_KEY
+from engine.parquet.leaves import FIELD_ID_KEY
 
 _EXACT = Context(prec=38)
 """Python's own context rounds to 28 digits."""

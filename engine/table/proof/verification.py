@@ -18,10 +18,10 @@ from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.formats.evolution.promotion import is_promotion
 from engine.offset_range import OffsetRange
 from engine.parquet.footer import MAGIC, ByteRange, ParquetFooter
+from engine.parquet.leaves import FIELD_ID_KEY, field_id
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.records.records import Records
-from engine.table.columns import FIELD_ID_KEY, field_id
 from engine.table.data_file import FileFooter
 from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafFacts

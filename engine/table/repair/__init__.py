@@ -1,0 +1,1 @@
+"""Files whose rows a newer schema can give columns, written again."""

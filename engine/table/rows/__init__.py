@@ -1,0 +1,1 @@
+"""Records into the rows of a table file and back."""

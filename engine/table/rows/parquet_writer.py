@@ -15,8 +15,8 @@ from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
 from engine.parquet.bounds import NO_BOUNDS, Bounds, bounds_of, comparable
 from engine.parquet.checksums import ChecksummedFile
+from engine.parquet.leaves import field_id, leaves
 from engine.parquet.settings import ROW_GROUP_ROWS, ParquetSettings
-from engine.table.columns import field_id, leaves
 from engine.table.data_file import ColumnStats, FileDescription, FileFooter
 from engine.warehouse.warehouse import Warehouse
 

@@ -17,7 +17,7 @@ from engine.fsck.check import FsckProgress, fsck_table
 from engine.fsck.report import Damage
 from engine.offset_range import OffsetRange
 from engine.records.digest import RangeDigest
-from engine.table.topic_table import SKIPPED_PREFIX
+from engine.table.properties import SKIPPED_PREFIX
 from tests.engine.parquet.pyarrow_files import described, rewritten
 from tests.engine.stored_orders import (
     SEGMENT_RECORDS,

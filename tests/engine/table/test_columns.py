@@ -6,15 +6,8 @@ import pytest
 from pyiceberg.schema import assign_fresh_schema_ids
 
 from engine.errors import Invalid
-from engine.table.columns import (
-    TableLayout,
-    arrow_schema,
-    field_id,
-    iceberg_schema,
-    leaf_field_ids,
-    leaves,
-    value_fields,
-)
+from engine.parquet.leaves import field_id, leaves
+from engine.table.columns import TableLayout, arrow_schema, iceberg_schema, value_fields
 
 EVERY_TYPE = (
     pa.field("a_bool", pa.bool_()),
@@ -67,7 +60,9 @@ def test_parquet_file_carries_the_tables_field_id_at_every_level() -> None:
     with pq.ParquetWriter(sink, schema, store_schema=False) as writer:
         writer.write_table(schema.empty_table())
     written = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
-    assert [field_id(leaf) for _, leaf in leaves(written.schema_arrow)] == list(leaf_field_ids(schema))
+    assert [field_id(leaf) for _, leaf in leaves(written.schema_arrow)] == [
+        field_id(leaf) for _, leaf in leaves(schema)
+    ]
     paths = [written.schema.column(index).path for index in range(len(written.schema.names))]
     assert paths == [path for path, _ in leaves(schema)]
 

@@ -15,9 +15,9 @@ import pytest
 
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
+from engine.parquet.leaves import FIELD_ID_KEY
 from engine.records.digest import digest_of
 from engine.table import live_files
-from engine.table.columns import FIELD_ID_KEY
 from engine.table.data_file import FileDescription
 from engine.table.manifests import ManifestReader, SnapshotFiles
 from engine.table.proof import verifier as verifier_module

@@ -21,6 +21,7 @@ from pyiceberg.schema import assign_fresh_schema_ids
 
 from engine.offset_range import OffsetRange
 from engine.parquet import settings as parquet_settings
+from engine.parquet.leaves import FIELD_ID_KEY, leaves
 from engine.parquet.page_index import read_page_layout
 from engine.parquet.page_reader import pages_from, read_rows
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
@@ -33,7 +34,7 @@ from engine.parquet.settings import (
     choose_settings,
 )
 from engine.records.digest import RangeDigest
-from engine.table.columns import FIELD_ID_KEY, TableLayout, arrow_schema, iceberg_schema, leaves
+from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.data_file import FileDescription, FileFooter
 from engine.table.rows.parquet_writer import ParquetFileWriter
 from engine.warehouse.warehouse import Warehouse

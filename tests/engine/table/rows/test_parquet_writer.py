@@ -14,6 +14,7 @@ from pyiceberg.schema import assign_fresh_schema_ids
 from engine.errors import Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.parquet.footer import ParquetFooter
+from engine.parquet.leaves import leaves
 from engine.parquet.page_index import read_page_layout
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.parquet.settings import (
@@ -29,7 +30,7 @@ from engine.parquet.settings import (
     choose_settings,
 )
 from engine.records.digest import EMPTY_DIGEST, RangeDigest
-from engine.table.columns import TableLayout, arrow_schema, iceberg_schema, leaves
+from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.data_file import ColumnStats, FileDescription, FileFooter
 from engine.table.rows import parquet_writer
 from engine.table.rows.parquet_writer import ParquetFileWriter

@@ -16,10 +16,11 @@ from pyiceberg.schema import assign_fresh_schema_ids
 
 from engine.errors import Corrupt, Invalid
 from engine.formats.codec import CodecSpec, Columns, Decoded, ValueCodec, Verdict, open_codec, propose_fields
+from engine.parquet.leaves import leaves
 from engine.parquet.settings import DICTIONARY, ParquetSettings, choose_settings
 from engine.records.digest import digest_of
 from engine.records.records import ByteSpans, Headers, Records
-from engine.table.columns import TableLayout, arrow_schema, iceberg_schema, leaves
+from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.rows.row_codecs import RowCodecs
 from engine.table.rows.rows import records_from_rows, rows_from_records
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
