@@ -184,13 +184,21 @@ def _fetch(client: http.client.HTTPConnection, partition: TopicIdPartition, segm
     assert body
 
 
+def _fetch_nothing(client: http.client.HTTPConnection) -> None:
+    """The server has accepted the connection when it answers."""
+    client.request("GET", "/")
+    answer = client.getresponse()
+    answer.read()
+    assert answer.status == 404
+
+
 def _fetched(way: Way, world: TieringWorld, partition: TopicIdPartition) -> None:
     """The first request that a door gets, in a process where another door had one before."""
     segment = OffsetRange(start=RECORDS, end=2 * RECORDS)
     with _door(world, partition) as client:
         _fetch(client, partition, segment)
     with _door(world, partition) as client:
-        client.connect()
+        _fetch_nothing(client)
         with way.watched():
             _fetch(client, partition, segment)
 
