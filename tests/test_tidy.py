@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("engine", "tiering", "compaction", "retention", "serving", "floeberg", "bench", "plugin", "tests")
+PRODUCT = ("engine", "tiering", "compaction", "retention", "serving", "floeberg")
+ROOMS = (*PRODUCT, "bench", "plugin", "tests")
 LONGEST_FILE_LINES = 400
 LONGEST_FUNCTION_LINES = 70
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "handler", "misc"}
@@ -65,13 +69,29 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert not vague
 
 
+def imported_packages(path: Path) -> set[str]:
+    nodes = list(ast.walk(ast.parse(path.read_text(), str(path))))
+    whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    parts = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    return {name.partition(".")[0] for name in whole | parts} - sys.stdlib_module_names - set(ROOMS)
+
+
+def test_every_package_that_the_product_imports_is_declared() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split(r"[^\w.-]", each)[0].lower() for each in declared}
+    product = [path for path in sources(".py") if path.relative_to(ROOT).parts[0] in PRODUCT]
+    imported = set().union(*map(imported_packages, product))
+    assert "pyarrow" in imported
+    makers = packages_distributions()
+    assert not {name for name in imported if names.isdisjoint(each.lower().replace("_", "-") for each in makers[name])}
+
+
 def test_pyspark_is_imported_only_in_spark_modules() -> None:
     importing = re.compile(r"^\s*(?:from|import) pyspark\b", re.MULTILINE)
-    rooms = ("engine", "tiering", "compaction", "retention", "serving", "floeberg")
     wrong = [
         str(path.relative_to(ROOT))
         for path in sources(".py")
-        if path.relative_to(ROOT).parts[0] in rooms
+        if path.relative_to(ROOT).parts[0] in PRODUCT
         and not path.stem.startswith("spark_")
         and importing.search(path.read_text())
     ]
@@ -88,10 +108,9 @@ def swallows_everything(handler: ast.ExceptHandler, lines: list[str]) -> bool:
 
 
 def test_foreign_exceptions_are_not_swallowed_whole() -> None:
-    rooms = ("engine", "tiering", "compaction", "retention", "serving", "floeberg")
     wrong = []
     for path in sources(".py"):
-        if path.relative_to(ROOT).parts[0] not in rooms:
+        if path.relative_to(ROOT).parts[0] not in PRODUCT:
             continue
         text = path.read_text()
         handlers = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ExceptHandler)]
