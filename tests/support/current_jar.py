@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.errors import Invalid
 from floeberg.java.plugin_jar import JAR_NAME, packed_jar, write_jar
 
-_PLUGIN = Path(__file__).resolve().parents[1] / "plugin"
+_PLUGIN = Path(__file__).resolve().parents[2] / "plugin"
 
 
 def current_jar(folder: Path) -> Path:

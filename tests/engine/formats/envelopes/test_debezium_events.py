@@ -13,7 +13,7 @@ from engine.formats.json.inference import INFERENCE, OPEN
 from engine.records.records import ByteSpans
 from floeberg.java.maven_jars import MavenArtifact
 
-PROGRAM = Path(__file__).parents[2] / "java_serializers" / "ChangeEventWriter.java"
+PROGRAM = Path(__file__).parents[3] / "java_serializers" / "ChangeEventWriter.java"
 JARS = (
     MavenArtifact(group="org.apache.avro", name="avro", version="1.12.0"),
     MavenArtifact(group="org.apache.kafka", name="connect-json", version="4.1.1"),

@@ -30,7 +30,7 @@ class SparkSqlProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[4],
         )
 
     def __enter__(self) -> SparkSqlProcess:
