@@ -21,13 +21,13 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 import structlog
-from engine.formats.schema_folder import SchemaFolder
-from engine.log_reader import LogReader
-from engine.table.file_index import FileIndex
-from engine.table.verifier import Verifier
 
 from engine.offset_range import OffsetRange
-from engine.table.catalog import DEFAULT_NAMESPACE
+from engine.reading.file_index import FileIndex
+from engine.reading.log_reader import LogReader
+from engine.schemas.folder import SchemaFolder
+from engine.table.catalog.access import DEFAULT_NAMESPACE
+from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from floeberg.http_server import HttpServer
 from floeberg.settings import Listen
