@@ -33,7 +33,7 @@ _PROBLEMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ThriftTape:
-    """One struct, flat: entry 0 is the struct, and each value stands behind what holds it (see ``tokenize``)."""
+    """One struct, flat: entry 0 is the struct, and each value comes after what holds it (see ``tokenize``)."""
 
     data: NDArray[np.uint8]
     field: NDArray[np.int32]
@@ -45,7 +45,7 @@ class ThriftTape:
 
     @classmethod
     def read(cls, data: NDArray[np.uint8], *, at: int = 0, file: str, what: str) -> Self:
-        """Read the struct that begins at byte ``at``; bytes behind it are left alone.
+        """Read the struct that begins at byte ``at``; bytes after it are left alone.
 
         Raises Corrupt, naming ``what`` it was to be and the ``file``, when the bytes are no Thrift struct.
         """
@@ -69,7 +69,7 @@ class ThriftTape:
 
     @property
     def end_byte(self) -> int:
-        """The position behind the struct's last byte."""
+        """The position after the struct's last byte."""
         return int(self.end[0])
 
     def fields_of(self, entry: int) -> dict[int, int]:
@@ -109,61 +109,35 @@ class ThriftTape:
 
     def unpack(self, entry: int) -> ThriftValue:
         """The value at ``entry`` with all it holds as plain Python values."""
-        last = int(self.after[entry])
-        part = slice(entry, last)
-        low, high = int(self.start[entry]), int(self.end[entry])
-        reader = _Unpacker(
-            data=self.data[low:high].tobytes(),
-            low=low,
-            base=entry,
-            field=self.field[part].tolist(),
-            kind=self.kind[part].tolist(),
-            value=self.value[part].tolist(),
-            end=self.end[part].tolist(),
-            after=self.after[part].tolist(),
-        )
-        return reader.value_at(entry)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Unpacker:
-    """A stretch of a tape as Python lists: a scalar out of a NumPy array costs five times as much."""
-
-    data: bytes
-    low: int
-    base: int
-    field: list[int]
-    kind: list[int]
-    value: list[int]
-    end: list[int]
-    after: list[int]
-
-    def value_at(self, entry: int) -> ThriftValue:
-        at = entry - self.base
-        kind = self.kind[at]
-        if kind == BINARY:
-            end = self.end[at] - self.low
-            return self.data[end - self.value[at] : end]
-        if kind == STRUCT:
-            found: ThriftStruct = {}
-            child, last = entry + 1, self.after[at]
-            while child < last:
-                found[self.field[child - self.base]] = self.value_at(child)
-                child = self.after[child - self.base]
-            return found
-        if kind in (LIST, SET):
-            items = []
-            child, last = entry + 1, self.after[at]
-            while child < last:
-                items.append(self.value_at(child))
-                child = self.after[child - self.base]
-            return items
-        if kind == DOUBLE:
-            end = self.end[at] - self.low
-            return self.data[end - 8 : end]
-        if kind in (TRUE, FALSE):
-            return bool(self.value[at])
-        return self.value[at]
+        low, last = int(self.start[entry]), int(self.after[entry])
+        data = self.data[low : int(self.end[entry])].tobytes()
+        columns = (self.field, self.kind, self.value, self.end, self.after)
+        # As Python lists: a scalar out of a NumPy array costs five times as much.
+        entries = zip(*(column[entry:last].tolist() for column in columns), strict=True)
+        root: list[ThriftValue] = []
+        holders: list[tuple[ThriftValue, int]] = [(root, last)]
+        for at, (field, kind, value, end, after) in enumerate(entries, entry):
+            while holders[-1][1] <= at:
+                holders.pop()
+            found: ThriftValue = value
+            if kind == BINARY:
+                found = data[end - low - value : end - low]
+            elif kind == DOUBLE:
+                found = data[end - low - 8 : end - low]
+            elif kind in (TRUE, FALSE):
+                found = bool(value)
+            elif kind == STRUCT:
+                found = {}
+            elif kind in (LIST, SET):
+                found = []
+            holder = holders[-1][0]
+            if isinstance(holder, dict):
+                holder[field] = found
+            else:
+                holder.append(found)
+            if kind in (STRUCT, LIST, SET):
+                holders.append((found, after))
+        return root[0]
 
 
 _SMALL = tuple(bytes([value]) for value in range(0x80))
