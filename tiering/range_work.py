@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
-from engine.kafka_log.transaction_index import AbortedTransaction, aborted_in, read_transaction_index
+from engine.kafka_log.segment import AbortedTransaction, aborted_in, read_transaction_index
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.table.commit.range_append import RangeAppend

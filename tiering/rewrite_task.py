@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from engine.errors import FloebergError
-from engine.kafka_log.transaction_index import AbortedTransaction
+from engine.kafka_log.segment import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.records.digest import RangeDigest

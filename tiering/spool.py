@@ -25,8 +25,8 @@ import structlog
 
 from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
-from engine.kafka_log.partition_metadata import read_topic_id
-from engine.kafka_log.transaction_index import AbortedTransaction
+from engine.kafka_log.log_directory import read_topic_id
+from engine.kafka_log.segment import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
 

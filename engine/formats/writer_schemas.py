@@ -1,16 +1,16 @@
-"""The writer schemas of one codec, each opened once against the table, and what is said where one can't be."""
+"""What codecs with writers' schemas share: the schemas, each opened once against the table, and a block's verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.codec import CodecSpec
+from engine.formats.codec import NO_REASON, CodecSpec, Verdict
 
 Opened = TypeVar("Opened")
 
@@ -81,3 +81,30 @@ def ids_of(schema_id: pa.Array, row_count: int) -> NDArray[np.int32]:
     if len(ids) != row_count:
         raise Corrupt(f"there are {len(ids)} schema ids for {row_count} rows")
     return ids
+
+
+def distinct(values: NDArray[Any]) -> list[int]:
+    """The different values, rising. Nearly every block has one, and finding that out needs no hash table."""
+    if len(values) and values.min() == values.max():
+        return [int(values[0])]
+    found: list[int] = np.unique(values).tolist()
+    return found
+
+
+class Findings:
+    """``verdict`` uint8[n] and ``reason`` int32[n] as ``Decoded`` has them; rows are exact until something is noted."""
+
+    def __init__(self, row_count: int) -> None:
+        self.verdict = np.full(row_count, Verdict.EXACT, np.uint8)
+        self.reason = np.full(row_count, NO_REASON, np.int32)
+        self._index_of: dict[str, int] = {}
+
+    def note(self, rows: NDArray[np.intp], verdict: Verdict, text: str) -> None:
+        if not len(rows):
+            return
+        self.verdict[rows] = verdict
+        self.reason[rows] = self._index_of.setdefault(text, len(self._index_of))
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return tuple(self._index_of)

@@ -22,8 +22,7 @@ from engine.fsck.log import LogComparison, LogRange, compare_with_log, log_range
 from engine.fsck.manifest import list_files
 from engine.fsck.report import Damage, Finding, FsckReport, PartitionSummary, Severity
 from engine.kafka_log.log_directory import PartitionDirectory, scan_log_directories
-from engine.kafka_log.segment import Segment, list_segments
-from engine.kafka_log.transaction_index import AbortedTransaction, read_transaction_index
+from engine.kafka_log.segment import AbortedTransaction, Segment, list_segments, read_transaction_index
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest
 from engine.table.manifests import ManifestReader, TableFile, live_ranges

@@ -12,9 +12,8 @@ import numpy as np
 from engine.errors import Corrupt, Unavailable
 from engine.fsck.file import CheckedFile, file_records
 from engine.fsck.report import Damage, Finding, Severity
-from engine.kafka_log.segment import Segment
+from engine.kafka_log.segment import AbortedTransaction, Segment, aborted_in
 from engine.kafka_log.segment_reader import read_segment
-from engine.kafka_log.transaction_index import AbortedTransaction, aborted_in
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.records.records import Records

@@ -1,13 +1,15 @@
 """Log directories: which partitions a broker keeps in them, and in which state.
 
-A partition's directory is ``<topic>-<partition>``; three suffixes mark another state, each behind a dot and a unique
+A partition's directory is ``<topic>-<partition>``; three suffixes mark another state, each after a dot and a unique
 id: ``<topic>-<partition>.<id>-future`` (a replica being moved to another log directory), ``-stray`` (a replica the
 cluster no longer knows), ``-delete`` (waiting to be removed). Under ``-stray`` and ``-delete`` a long topic name is
-cut so that the whole fits 255 characters. Source: Kafka's ``LocalLog.parseTopicPartitionName`` and ``LogManager``.
+cut so that the whole fits 255 characters. ``partition.metadata`` in it has the topic id (KIP-516). Source: Kafka's
+``LocalLog.parseTopicPartitionName``, ``LogManager`` and ``PartitionMetadataFile``.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from engine.errors import FloebergError, Invalid, Unavailable
-from engine.kafka_log.partition_metadata import read_topic_id
+from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
 from engine.topic_partition import TopicIdPartition
 
 # Kafka's topic names: letters, digits, dot, underscore, hyphen; 249 characters at most.
@@ -29,6 +30,14 @@ _NAME: Final = re.compile(
 _CACHE_DIRECTORY: Final = "remote-log-index-cache"
 _METADATA_TOPIC: Final = "__cluster_metadata"
 _MAX_PARTITION: Final = 2**31 - 1
+
+METADATA_FILE: Final = "partition.metadata"
+_METADATA_TEXT: Final = re.compile(
+    r"version:\s+(?P<version>\d+)\r?\ntopic_id:\s+(?P<topic_id>[A-Za-z0-9_-]{22})\s*", re.ASCII
+)
+_METADATA_VERSION: Final = "0"
+# Kafka's own stand-in for "no id", which it refuses in this file too.
+_ZERO_ID: Final = bytes(16)
 
 
 class DirectoryState(Enum):
@@ -165,3 +174,40 @@ def _live_twice(partitions: Sequence[PartitionDirectory]) -> dict[tuple[str, int
                 next_step="keep the one the broker serves, or name each log directory once in the settings",
             )
     return twice
+
+
+def read_topic_id(directory: Path) -> str:
+    """The topic id of the partition in ``directory``: 22 characters of URL-safe base64.
+
+    Errors: Unavailable when the file is not there (the broker writes it a moment after the directory) or can't be
+    read; Corrupt when it does not say what Kafka writes.
+    """
+    path = directory / METADATA_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise Unavailable(f"A partition's directory has no {METADATA_FILE} yet", file=str(path)) from error
+    except OSError as error:
+        raise Unavailable(f"A partition's {METADATA_FILE} can't be read: {error.strerror}", file=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise _damaged_metadata(path) from error
+    found = _METADATA_TEXT.fullmatch(text)
+    if found is None or found["version"] != _METADATA_VERSION:
+        raise _damaged_metadata(path)
+    topic_id = found["topic_id"]
+    if base64.urlsafe_b64decode(topic_id + "==") == _ZERO_ID:
+        raise _damaged_metadata(path)
+    return topic_id
+
+
+def format_partition_metadata(topic_id: str) -> str:
+    """The text of the file, as Kafka writes it; the inverse of ``read_topic_id``."""
+    return f"version: {_METADATA_VERSION}\ntopic_id: {topic_id}"
+
+
+def _damaged_metadata(path: Path) -> Corrupt:
+    return Corrupt(
+        f"A partition's {METADATA_FILE} does not name a topic id in version {_METADATA_VERSION}",
+        file=str(path),
+        next_step="compare it with the same file of another partition of the topic",
+    )

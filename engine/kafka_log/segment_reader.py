@@ -27,8 +27,7 @@ from engine.kafka_log.record_batch import (
     parse_header,
 )
 from engine.kafka_log.record_block import RecordBlock
-from engine.kafka_log.segment import MAX_RELATIVE_OFFSET, base_offset_in
-from engine.kafka_log.transaction_index import AbortedBatches, AbortedTransaction
+from engine.kafka_log.segment import MAX_RELATIVE_OFFSET, AbortedBatches, AbortedTransaction, base_offset_in
 from engine.offset_range import OffsetRange
 from engine.records.records import Records
 from engine.topic_partition import TopicIdPartition

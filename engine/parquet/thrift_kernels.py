@@ -1,8 +1,11 @@
-"""The kernel that reads Thrift's compact protocol into a flat tape, one entry a value.
+"""The kernels of Thrift's compact protocol: a struct into a flat tape, one entry a value, and a chunk's page headers.
 
-Source: the Apache Thrift compact protocol specification. Unions, sets and lists read alike; maps and UUIDs don't occur
-in Parquet's metadata and are refused.
+Source: the Apache Thrift compact protocol specification; the Parquet format's parquet.thrift, PageHeader. Unions, sets
+and lists read alike; maps and UUIDs don't occur in Parquet's metadata and are refused.
 """
+
+# Numba types kernels by their explicit signatures; arrays inside them have no Python type.
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
 
@@ -35,12 +38,26 @@ UNKNOWN_TYPE = -3
 BAD_VARINT = -4
 TAPE_FULL = -5
 
+START, BODY, TYPE, UNCOMPRESSED_BYTES, STORED_BYTES, HAS_CHECKSUM, VALUES, ENCODING = range(8)
+"""Columns of ``walk_pages``'s table: ``START`` and ``BODY`` are bytes of the chunk; -1 is what a header lacks."""
+
+PAGE_COLUMNS = 8
+
+DAMAGED = -1
+TABLE_FULL = -2
+
+_TAPE = 256
+"""Values of one header: about 20 with statistics in it."""
+
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 5, 7, 8
+"""Fields of PageHeader that describe a page of their kind."""
+
 _VARINT = types.UniTuple(types.int64, 2)(read_only(types.uint8), types.int64)
 
 
 @njit(_VARINT, nogil=True, cache=True)
-def _varint(data, at):  # type: ignore[no-untyped-def]
-    """(value as 64 bits, position behind it); a position below 0 is an error."""
+def _varint(data, at):
+    """(value as 64 bits, position after it); a position below 0 is an error."""
     value = np.uint64(0)
     for index in range(10):
         if at >= data.shape[0]:
@@ -57,8 +74,8 @@ _FIELD_HEADER = types.UniTuple(types.int64, 3)(read_only(types.uint8), types.int
 
 
 @njit(_FIELD_HEADER, nogil=True, cache=True)
-def _field_header(data, at, last_field):  # type: ignore[no-untyped-def]
-    """(kind, 0 at the struct's end; field id; position behind it); a position below 0 is an error."""
+def _field_header(data, at, last_field):
+    """(kind, 0 at the struct's end; field id; position after it); a position below 0 is an error."""
     if at >= data.shape[0]:
         return np.int64(0), np.int64(0), np.int64(TRUNCATED)
     head = np.int64(data[at])
@@ -78,8 +95,8 @@ _SCALAR = types.UniTuple(types.int64, 2)(read_only(types.uint8), types.int64, ty
 
 
 @njit(_SCALAR, nogil=True, cache=True)
-def _scalar(data, at, kind, is_item):  # type: ignore[no-untyped-def]
-    """(value, position behind it) of anything that holds nothing else; a position below 0 is an error."""
+def _scalar(data, at, kind, is_item):
+    """(value, position after it) of anything that holds nothing else; a position below 0 is an error."""
     left = data.shape[0] - at
     if kind in (TRUE, FALSE):
         # A field's boolean stands in its header, an item's in a byte of its own.
@@ -109,8 +126,8 @@ _LIST_HEADER = types.UniTuple(types.int64, 3)(read_only(types.uint8), types.int6
 
 
 @njit(_LIST_HEADER, nogil=True, cache=True)
-def _list_header(data, at):  # type: ignore[no-untyped-def]
-    """(count of items, their kind, position behind it); a position below 0 is an error."""
+def _list_header(data, at):
+    """(count of items, their kind, position after it); a position below 0 is an error."""
     if at >= data.shape[0]:
         return np.int64(0), np.int64(0), np.int64(TRUNCATED)
     head = np.int64(data[at])
@@ -137,12 +154,12 @@ _TOKENIZE = types.int64(
 
 
 @njit(_TOKENIZE, nogil=True, cache=True)
-def tokenize(data, at, field, kind, value, start, end, after):  # type: ignore[no-untyped-def]
+def tokenize(data, at, field, kind, value, start, end, after):
     """Read the struct at ``data[at]`` into the tape; the number of entries, or an error below 0.
 
     Entry 0 is the struct itself. ``field`` its id in the struct around it, or ITEM; ``kind`` its Thrift type;
     ``value`` an integer's value, a boolean's 0 or 1, a binary's length, a list's count; ``start`` and ``end`` the bytes
-    of the value without its field header (a boolean field has none); ``after`` the entry behind it and all it holds.
+    of the value without its field header (a boolean field has none); ``after`` the entry after it and all it holds.
     """
     if field.shape[0] == 0:
         return np.int64(TAPE_FULL)
@@ -191,4 +208,51 @@ def tokenize(data, at, field, kind, value, start, end, after):  # type: ignore[n
                 end[entry], after[entry] = at, count
         if at < 0:
             return at
+    return count
+
+
+@njit(types.int64(read_only(types.uint8), types.Array(types.int64, 2, "C")), nogil=True, cache=True)
+def walk_pages(data, pages):
+    """Fill a row of ``pages`` int64[n, PAGE_COLUMNS] for each page of the chunk ``data``; how many there are.
+
+    DAMAGED when the chunk is not made of whole pages, TABLE_FULL when it has more than n.
+    """
+    field = np.empty(_TAPE, np.int32)
+    kind = np.empty(_TAPE, np.uint8)
+    value, start = np.empty(_TAPE, np.int64), np.empty(_TAPE, np.int64)
+    end, after = np.empty(_TAPE, np.int64), np.empty(_TAPE, np.int64)
+    at = np.int64(0)
+    count = np.int64(0)
+    while at < data.shape[0]:
+        if count == pages.shape[0]:
+            return np.int64(TABLE_FULL)
+        if tokenize(data, at, field, kind, value, start, end, after) < 0:
+            return np.int64(DAMAGED)
+        page = pages[count]
+        page[:] = -1
+        page[START], page[BODY], page[HAS_CHECKSUM] = at, end[0], 0
+        child, last = np.int64(1), after[0]
+        while child < last:
+            number = field[child]
+            if number == 1:
+                page[TYPE] = value[child]
+            elif number == 2:
+                page[UNCOMPRESSED_BYTES] = value[child]
+            elif number == 3:
+                page[STORED_BYTES] = value[child]
+            elif number == 4:
+                page[HAS_CHECKSUM] = 1
+            elif number in (_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2) and kind[child] == STRUCT:
+                inner, inner_last = child + 1, after[child]
+                while inner < inner_last:
+                    if field[inner] == 1:
+                        page[VALUES] = value[inner]
+                    elif field[inner] == (4 if number == _DATA_PAGE_V2 else 2):
+                        page[ENCODING] = value[inner]
+                    inner = after[inner]
+            child = after[child]
+        if page[STORED_BYTES] < 0 or page[STORED_BYTES] > data.shape[0] - end[0]:
+            return np.int64(DAMAGED)
+        at = end[0] + page[STORED_BYTES]
+        count += 1
     return count

@@ -19,12 +19,12 @@ from engine.fsck.check import fsck_table
 from engine.fsck.report import Damage, FsckReport
 from engine.kafka_log.batch_writer import encode_batches
 from engine.kafka_log.compression import Compression
-from engine.kafka_log.partition_metadata import format_partition_metadata
-from engine.kafka_log.segment import segment_file_name
-from engine.kafka_log.transaction_index import (
+from engine.kafka_log.log_directory import format_partition_metadata
+from engine.kafka_log.segment import (
     AbortedTransaction,
     format_transaction_index,
     read_transaction_index,
+    segment_file_name,
 )
 from engine.offset_range import OffsetRange
 from engine.records.records import Headers, Records

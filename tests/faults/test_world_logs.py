@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Unavailable
-from engine.kafka_log.partition_metadata import format_partition_metadata
+from engine.kafka_log.log_directory import format_partition_metadata
 from engine.topic_partition import TopicIdPartition
 from tests.faults.broken_world import BrokenWorld, moved_away, unmounted
 from tests.support.world_faults import mode

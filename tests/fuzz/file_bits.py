@@ -19,7 +19,7 @@ from rich.table import Table
 from engine.errors import Corrupt
 from engine.fsck.check import fsck_table
 from engine.offset_range import OffsetRange
-from engine.parquet import page_walk_kernels as walk
+from engine.parquet import thrift_kernels as walk
 from engine.parquet.checksums import value_place
 from engine.parquet.footer import TRAILER_BYTES
 from engine.parquet.thrift import ThriftTape

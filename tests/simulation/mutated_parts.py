@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from engine.broker import PartitionView
-from engine.kafka_log.transaction_index import AbortedBatches, read_transaction_index
+from engine.kafka_log.segment import AbortedBatches, read_transaction_index
 from engine.reading import log_reader
 from engine.table import ledger
 from engine.table.catalog import access as catalogs

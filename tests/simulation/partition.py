@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from engine.broker import NO_LEADER, PartitionView
-from engine.kafka_log.transaction_index import AbortedTransaction
+from engine.kafka_log.segment import AbortedTransaction
 from engine.topic_partition import TopicIdPartition
 from tests.engine.kafka_log.batch_twin import Row
 from tests.simulation.batches import Batch, Kind, encode

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.kafka_log.partition_metadata import format_partition_metadata
-from engine.kafka_log.segment import segment_file_name
-from engine.kafka_log.transaction_index import AbortedTransaction, format_transaction_index
+from engine.kafka_log.log_directory import format_partition_metadata
+from engine.kafka_log.segment import AbortedTransaction, format_transaction_index, segment_file_name
 from engine.topic_partition import TopicIdPartition
 from tests.simulation.batches import Batch, Kind
 

@@ -13,7 +13,7 @@ import numpy as np
 from engine.broker import PartitionView
 from engine.kafka_log.batch_writer import encode_batches
 from engine.kafka_log.compression import Compression
-from engine.kafka_log.partition_metadata import format_partition_metadata
+from engine.kafka_log.log_directory import format_partition_metadata
 from engine.records.records import ByteSpans, Headers, Records
 from engine.topic_partition import TopicIdPartition
 from tests.support.fake_broker import FakeBroker

@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import Corrupt, Unavailable
 from engine.formats.codec import CodecSpec
-from engine.kafka_log.transaction_index import AbortedTransaction
+from engine.kafka_log.segment import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema

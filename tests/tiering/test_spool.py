@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Corrupt, Unavailable
-from engine.kafka_log.partition_metadata import format_partition_metadata
-from engine.kafka_log.transaction_index import AbortedTransaction
+from engine.kafka_log.log_directory import format_partition_metadata
+from engine.kafka_log.segment import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
 from tiering.spool import SPOOL_SUFFIX, Spool, SpooledSegment

@@ -26,8 +26,7 @@ from engine.formats.columns.binding import Binding
 from engine.formats.columns.operations import FIRST_KEPT
 from engine.formats.columns.program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
-from engine.formats.findings import Findings, distinct
-from engine.formats.writer_schemas import WriterSchemas, ids_of
+from engine.formats.writer_schemas import Findings, WriterSchemas, distinct, ids_of
 from engine.records.records import NULL_LENGTH, ByteSpans
 
 __all__ = ["AvroCodec", "open_codec", "propose_fields"]

@@ -25,7 +25,6 @@ from engine.formats.columns.binding import Binding
 from engine.formats.columns.operations import FIRST_KEPT
 from engine.formats.columns.program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, HEADER_BYTES, NULL_VALUE, read_headers
-from engine.formats.findings import Findings, distinct
 from engine.formats.json import operations as op
 from engine.formats.json.arena import JsonArena
 from engine.formats.json.encode_program import EncodeProgram, compile_form
@@ -35,7 +34,7 @@ from engine.formats.json.form import form_of, text_of
 from engine.formats.json.inference import INFERENCE, MAX_VERSIONS, OPEN, Inference
 from engine.formats.json.mapping import REST_COLUMN, form_column
 from engine.formats.json.program import JsonProgram, compile_program
-from engine.formats.writer_schemas import WriterSchemas, ids_of
+from engine.formats.writer_schemas import Findings, WriterSchemas, distinct, ids_of
 from engine.records.records import NULL_LENGTH, ByteSpans
 from engine.records.utf8_rows import rows_not_utf8
 

@@ -14,7 +14,6 @@ from engine.errors import Corrupt
 from engine.formats.codec import CodecSpec, Columns, Decoded, Verdict, columns_of, rows_in_order, struct_of
 from engine.formats.columns.program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
-from engine.formats.findings import Findings, distinct
 from engine.formats.protobuf import operations as op
 from engine.formats.protobuf.arena import ProtobufArena
 from engine.formats.protobuf.encoder import Output, ProtobufBinding
@@ -30,7 +29,7 @@ from engine.formats.protobuf.message_indexes import (
 )
 from engine.formats.protobuf.program import Program, compile_program
 from engine.formats.protobuf.schema import MESSAGE_COLUMN, Root, parse_schema
-from engine.formats.writer_schemas import WriterSchemas, ids_of
+from engine.formats.writer_schemas import Findings, WriterSchemas, distinct, ids_of
 from engine.records.records import NULL_LENGTH, ByteSpans
 
 __all__ = ["ProtobufCodec", "open_codec", "propose_fields"]

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.parquet import page_walk_kernels as walk
+from engine.parquet import thrift_kernels as walk
 from engine.parquet.footer import ColumnChunk
 from engine.parquet.thrift import LIST, ThriftStruct, ThriftTape
 from engine.table.proof.leaf_facts import LeafFacts
@@ -46,7 +46,7 @@ class ChunkPages:
         """Raises Corrupt when the chunk is not made of whole pages, a dictionary first where there is one."""
         room = 64
         while True:
-            found = np.empty((room, walk.COLUMNS), np.int64)
+            found = np.empty((room, walk.PAGE_COLUMNS), np.int64)
             count = int(walk.walk_pages(np.frombuffer(content, np.uint8), found))
             if count != walk.TABLE_FULL:
                 break

@@ -5,8 +5,15 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Corrupt, Invalid, Unavailable
-from engine.kafka_log.log_directory import DirectoryName, DirectoryState, parse_directory_name, scan_log_directories
-from engine.kafka_log.partition_metadata import FILE_NAME, format_partition_metadata, read_topic_id
+from engine.kafka_log.log_directory import (
+    METADATA_FILE,
+    DirectoryName,
+    DirectoryState,
+    format_partition_metadata,
+    parse_directory_name,
+    read_topic_id,
+    scan_log_directories,
+)
 
 TOPIC_ID = "J5pMf1rSTsyIUFj2FdjFPw"
 UNIQUE_ID = "0123456789abcdef0123456789abcdef"
@@ -16,7 +23,7 @@ def partition_directory(log_dir: Path, name: str, metadata: str | None = format_
     path = log_dir / name
     path.mkdir(parents=True)
     if metadata is not None:
-        (path / FILE_NAME).write_text(metadata)
+        (path / METADATA_FILE).write_text(metadata)
     return path
 
 
@@ -93,8 +100,8 @@ def test_problems_are_reported_and_hide_nothing_else(tmp_path: Path) -> None:
     assert [(type(problem), Path(problem.file or "").name) for problem in scan.problems] == [
         (Unavailable, "offline"),
         (Invalid, "lost+found"),
-        (Unavailable, FILE_NAME),
-        (Corrupt, FILE_NAME),
+        (Unavailable, METADATA_FILE),
+        (Corrupt, METADATA_FILE),
     ]
 
 
@@ -118,4 +125,4 @@ def test_topic_id_is_read_as_kafka_wrote_it(tmp_path: Path) -> None:
 def test_metadata_that_names_no_topic_id_is_corrupt(tmp_path: Path, text: str) -> None:
     with pytest.raises(Corrupt) as caught:
         read_topic_id(partition_directory(tmp_path, "orders-0", text))
-    assert (caught.value.file or "").endswith(FILE_NAME)
+    assert (caught.value.file or "").endswith(METADATA_FILE)

@@ -15,9 +15,8 @@ from engine.kafka_log.checkpoints import read_high_watermarks, read_log_starts
 from engine.kafka_log.compression import Compression
 from engine.kafka_log.leader_epochs import LeaderEpochs
 from engine.kafka_log.log_directory import PartitionDirectory, scan_log_directories
-from engine.kafka_log.segment import list_segments
+from engine.kafka_log.segment import AbortedTransaction, list_segments, read_transaction_index
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
-from engine.kafka_log.transaction_index import AbortedTransaction, read_transaction_index
 from engine.offset_range import OffsetRange
 from floeberg.local_broker import LocalBroker
 from tests.engine.kafka_log.batch_twin import Row, rows_of

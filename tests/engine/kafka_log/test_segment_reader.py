@@ -16,9 +16,8 @@ from engine.errors import Corrupt, Unavailable
 from engine.kafka_log import record_block
 from engine.kafka_log.batch_writer import encode_batches
 from engine.kafka_log.compression import Compression, Compressor
-from engine.kafka_log.segment import segment_file_name
+from engine.kafka_log.segment import AbortedTransaction, segment_file_name
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
-from engine.kafka_log.transaction_index import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.records.records import Records
