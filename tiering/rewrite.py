@@ -9,7 +9,7 @@ from engine.errors import Corrupt, FloebergError
 from engine.formats.codec import EVERY_OTHER_ID, CodecSpec, Decoded
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
 from engine.table.rows.record_file import RecordFile
-from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts
 from tiering.rewrite_task import NeedsSchemas, RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
 

@@ -30,7 +30,7 @@ from engine.table.repair.plan import (
     rows_helped,
     wanted_schemas,
 )
-from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts
 from tiering.rewrite_task import NeedsSchemas
 from tiering.rewriter import Rewriter, VerifyTask

@@ -22,7 +22,6 @@ from engine.formats.codec import (
 )
 from engine.formats.single_column import fill_column, spans_of_wanted
 from engine.records.records import NULL_LENGTH, ByteSpans
-from engine.records.utf8_rows import rows_not_utf8
 
 VALUE_FIELD = pa.field("value", pa.string())
 NOT_UTF8 = "not UTF-8"
@@ -39,7 +38,7 @@ class TextCodec:
 
     def decode(self, values: ByteSpans) -> Decoded:
         count = len(values)
-        undecodable = rows_not_utf8(values)
+        undecodable = values.is_not_utf8
         length = np.where(undecodable, np.int32(NULL_LENGTH), values.length)
         column = ByteSpans(data=values.data, start=values.start, length=length).to_arrow()
         if pa.types.is_large_binary(column.type):

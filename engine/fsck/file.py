@@ -27,8 +27,7 @@ from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafFacts
 from engine.table.proof.manifest_claims import LeafClaim, false_claims
 from engine.table.proof.verification import check_magic, open_rows, opened
-from engine.table.rows.row_codecs import RowCodecs
-from engine.table.rows.rows import records_from_rows
+from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
 
 _RESTORE = "restore the file from a copy of the warehouse, or tier its offsets again while the broker has them"

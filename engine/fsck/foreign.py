@@ -12,7 +12,7 @@ from engine.table.foreign.adopted_rows import AdoptedFile, read_window
 from engine.table.foreign.examination import broken, examine_files, gather_in_process
 from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.manifests import TableFile
-from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TopicTable
 
 

@@ -18,7 +18,7 @@ from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.records.records import Records
 from engine.table.foreign.adopted_rows import AdoptedFile, read_window
-from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 

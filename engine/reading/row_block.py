@@ -17,8 +17,7 @@ from engine.reading.file_index import OpenFile, OpenGroup
 from engine.records.records import NO_RECORDS, Records
 from engine.table.foreign.adopted_rows import ProvenBytes, read_window
 from engine.table.manifests import TableFile
-from engine.table.rows.row_codecs import RowCodecs
-from engine.table.rows.rows import records_from_rows
+from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TopicTable
 
 CODECS_KEPT = 64

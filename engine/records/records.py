@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.kernels.spans import gather_spans
+from engine.kernels.spans import gather_spans, spans_not_utf8
 
 NULL_LENGTH = -1
 
@@ -66,6 +66,11 @@ class ByteSpans:
     def select(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Self:
         """The same buffer seen through some of the rows: no byte is copied."""
         return type(self)(data=self.data, start=self.start[rows], length=self.length[rows])
+
+    @property
+    def is_not_utf8(self) -> NDArray[np.bool_]:
+        """bool[n]: which strings are not valid UTF-8 (nulls and empty ones are)."""
+        return spans_not_utf8(self.data, self.start, self.length)
 
     def to_arrow(self) -> pa.Array:
         """A contiguous ``binary`` array (``large_binary`` where the bytes pass 2 GiB), nulls kept."""

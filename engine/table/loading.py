@@ -19,10 +19,10 @@ from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.table.adopted_range import AdoptedRange, adopted_from_json
 from engine.table.catalog.metadata_errors import UNDECODABLE
-from engine.table.checksum_io import changed
 from engine.table.columns import TableLayout
 from engine.table.ledger import parse_ledger, ranges_from_json
 from engine.table.lineage import foreign_change
+from engine.table.manifest_seal import changed
 from engine.table.own_columns import own_schema
 from engine.table.properties import (
     ADOPTED_PREFIX,

@@ -19,9 +19,8 @@ from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange, ForeignFile
 from engine.table.catalog.metadata_errors import RESTORE_METADATA, metadata_decoded
-from engine.table.checksum_io import ChecksumIO, changed
 from engine.table.data_file import footer_checksum_of, parse_file_name
-from engine.table.manifest_seal import ManifestDigest, ManifestSeal, is_as_told, sum_of
+from engine.table.manifest_seal import ChecksumIO, ManifestDigest, ManifestSeal, changed, is_as_told, sum_of
 from engine.table.sealed_snapshot import summary_of
 from engine.table.topic_table import TopicTable
 

@@ -11,8 +11,15 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles, _SnapshotProducer
 
-from engine.table.checksum_io import ChecksumIO, changed
-from engine.table.manifest_seal import ManifestDigest, ManifestSeal, is_as_told, sum_of, told_checksums
+from engine.table.manifest_seal import (
+    ChecksumIO,
+    ManifestDigest,
+    ManifestSeal,
+    changed,
+    is_as_told,
+    sum_of,
+    told_checksums,
+)
 from engine.table.seal import current_manifest_seal
 
 

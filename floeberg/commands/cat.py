@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.formats.codec import Decoded, ValueCodec
     from engine.reading.log_reader import LogReader
     from engine.records.records import ByteSpans, Records
-    from engine.table.rows.row_codecs import RowCodecs
+    from engine.table.rows.rows import RowCodecs
     from engine.table.topic_table import TopicTable
 
 _ROWS_AT_ONCE = 1024
@@ -74,7 +74,7 @@ def _ranges(
 def _lines(
     table: TopicTable, reader: LogReader, ranges: Iterator[tuple[int, OffsetRange]], *, as_json: bool
 ) -> Iterator[str]:
-    from engine.table.rows.row_codecs import RowCodecs
+    from engine.table.rows.rows import RowCodecs
 
     codecs = RowCodecs.of(table)
     for partition, offsets in ranges:
@@ -87,7 +87,7 @@ def _lines(
 
 def _plain_records(records: Records, partition: int, codecs: RowCodecs) -> Iterator[dict[str, Any]]:
     """Records as plain values. Values and typed keys are decoded where they can be, else text, else base64."""
-    from engine.table.rows.error_column import error_column
+    from engine.table.rows.metadata_columns import error_column
 
     value, key = codecs.decode(records)
     is_single = [field.name for field in codecs.value.fields] == ["value"] and codecs.value.name in {"raw", "string"}

@@ -20,8 +20,7 @@ from engine.table.commit import plan as table_commit
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Decision
 from engine.table.proof import verifier
-from engine.table.proof.verified_file import VERIFIERS_TOKEN, VerifiedRange
-from engine.table.proof.verifier import Verifier
+from engine.table.proof.verifier import VERIFIERS_TOKEN, VerifiedRange, Verifier
 from engine.table.topic_table import TopicTable
 from serving.log.backend import RemoteSegment
 from serving.log.tiered_log import TieredLog

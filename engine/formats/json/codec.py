@@ -36,7 +36,6 @@ from engine.formats.json.mapping import REST_COLUMN, form_column
 from engine.formats.json.program import JsonProgram, compile_program
 from engine.formats.writer_schemas import Findings, WriterSchemas, distinct, ids_of
 from engine.records.records import NULL_LENGTH, ByteSpans
-from engine.records.utf8_rows import rows_not_utf8
 
 __all__ = ["JsonCodec", "open_codec", "propose_fields"]
 
@@ -178,7 +177,7 @@ class JsonCodec:
         """Text without a schema is shown too, where it is text."""
         rows = np.flatnonzero((block.verdict == Verdict.UNDECODABLE) & readable & ~block.is_rest)
         if len(rows):
-            block.is_rest[rows] = ~rows_not_utf8(body.select(rows))
+            block.is_rest[rows] = ~body.select(rows).is_not_utf8
 
     def _with_own_columns(self, columns: pa.StructArray, body: ByteSpans, block: _Block) -> pa.StructArray:
         children = []

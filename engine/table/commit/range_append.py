@@ -8,7 +8,7 @@ from enum import Enum
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest
-from engine.table.proof.verified_file import VerifiedFile
+from engine.table.proof.verifier import VerifiedFile
 from engine.table.topic_table import TopicTable
 
 

@@ -21,7 +21,7 @@ from engine.table.commit.plan import stage_sealed
 from engine.table.commit.replace_snapshot import ReplaceFiles
 from engine.table.ledger import ranges_to_json
 from engine.table.manifests import ManifestReader, SnapshotFiles, TableFile
-from engine.table.proof.verified_file import VerifiedFile
+from engine.table.proof.verifier import VerifiedFile
 from engine.table.properties import REPLACED_PREFIX
 from engine.table.topic_table import TopicTable
 

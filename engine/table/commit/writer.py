@@ -36,7 +36,7 @@ from engine.table.commit.turns import CommitTurns
 from engine.table.foreign.examination import GatherAll, gather_in_process
 from engine.table.lineage import foreign_change
 from engine.table.loading import TableLoader, new_table_properties
-from engine.table.proof.verified_file import VerifiedFile
+from engine.table.proof.verifier import VerifiedFile
 from engine.table.properties import TOPIC_ID_PROPERTY
 from engine.table.topic_table import TopicTable
 

@@ -21,8 +21,7 @@ from engine.table.adopted_range import ForeignFile
 from engine.table.columns import arrow_schema
 from engine.table.foreign.rows import open_foreign
 from engine.table.manifests import TableFile
-from engine.table.rows.row_codecs import RowCodecs
-from engine.table.rows.rows import records_from_rows
+from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TopicTable
 
 WINDOW_BYTES = 16 << 20

@@ -15,8 +15,7 @@ from engine.errors import Corrupt, FloebergError
 from engine.records.digest_runs import DigestRuns, runs_of
 from engine.table.adopted_range import ForeignFile
 from engine.table.foreign.rows import open_foreign
-from engine.table.rows.row_codecs import RowCodecs
-from engine.table.rows.rows import records_from_rows
+from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
 
 MOST_RUNS = 16_000_000

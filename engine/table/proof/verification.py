@@ -25,8 +25,7 @@ from engine.records.records import Records
 from engine.table.data_file import FileFooter
 from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafFacts
-from engine.table.rows.row_codecs import RowCodecs
-from engine.table.rows.rows import records_from_rows
+from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
 from engine.warehouse.warehouse import READ_PIECE_BYTES, Warehouse
 

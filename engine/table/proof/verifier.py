@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from engine.errors import Corrupt, Unavailable
 from engine.offset_range import OffsetRange
@@ -20,17 +22,48 @@ from engine.table.manifests import TableFile
 from engine.table.proof.leaf_facts import Leaf, LeafFacts
 from engine.table.proof.manifest_claims import LeafClaim, false_claims
 from engine.table.proof.verification import Verification, verify_file
-from engine.table.proof.verified_file import VERIFIERS_TOKEN, VerifiedFile, VerifiedRange
-from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TopicTable
-
-__all__ = ["VerifiedFile", "VerifiedRange", "Verifier"]
 
 REMEMBERED_FILES = 200_000
 """Paths of verified files kept; beyond it the oldest are verified again when asked about. About 40 MB."""
 
 _TABLES = 256
 """Tables whose files are kept listed; 10,000 files take about 4 MB."""
+
+
+# Whoever has it can make a proof; a test keeps every other module from asking for it.
+VERIFIERS_TOKEN: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Proof:
+    """Nobody but the verifier can make one."""
+
+    token: object = field(repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.token is not VERIFIERS_TOKEN:
+            raise TypeError(f"only the verifier makes a {type(self).__name__}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a proof does not leave the process that made it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedFile(_Proof):
+    """A file that was read back from the warehouse and found to hold exactly the log's records of its range."""
+
+    description: FileDescription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedRange(_Proof):
+    """Every offset of ``range`` is in the table and every file that covers it was verified by this process."""
+
+    topic_id: str
+    partition: int
+    range: OffsetRange
 
 
 class Verifier:

@@ -10,7 +10,7 @@ from engine.errors import Corrupt, FloebergError
 from engine.table.manifests import ManifestReader, TableFile
 from engine.table.repair.file import stored_footer
 from engine.table.repair.plan import Candidate, Knowledge, Lack
-from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts, TopicTable
 
 FOOTER_THREADS = 8

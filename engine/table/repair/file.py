@@ -25,8 +25,7 @@ from engine.table.data_file import FileDescription, FileFooter, FileName, check_
 from engine.table.manifests import TableFile
 from engine.table.repair.plan import Lack
 from engine.table.rows.record_file import RecordFile
-from engine.table.rows.row_codecs import RowCodecs
-from engine.table.rows.rows import records_from_rows
+from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
 
 MOST_REASONS = 100

@@ -14,8 +14,7 @@ from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.records.records import Records
 from engine.table.data_file import FileDescription, FileFooter, FileName
 from engine.table.rows.parquet_writer import ParquetFileWriter
-from engine.table.rows.row_codecs import RowCodecs
-from engine.table.rows.rows import rows_from_records
+from engine.table.rows.rows import RowCodecs, rows_from_records
 from engine.table.topic_table import TableFacts
 
 MOST_UNRESOLVED = 256

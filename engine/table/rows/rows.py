@@ -6,20 +6,29 @@ Where a typed column can't give a record's bytes back, the bytes stand in the ra
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Self
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.codec import Decoded, ValueCodec, Verdict
+from engine.formats.codec import Decoded, ValueCodec, Verdict, open_codec
 from engine.formats.evolution.promotion import promoted
 from engine.records.records import NULL_LENGTH, ByteSpans, Records
 from engine.table.columns import TableLayout
-from engine.table.rows.error_column import error_column
-from engine.table.rows.header_rows import header_columns, headers_from_columns
-from engine.table.rows.key_rows import key_columns, keys_from_columns
-from engine.table.rows.raw_columns import kept_bytes, rows_kept, with_raw
-from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.metadata_columns import (
+    error_column,
+    header_columns,
+    headers_from_columns,
+    kept_bytes,
+    key_columns,
+    keys_from_columns,
+    rows_kept,
+    with_raw,
+)
+from engine.table.topic_table import TableFacts, TopicTable
 
 US_PER_MS = 1000
 _LARGEST_MS_IN_US = (2**63 - 1) // US_PER_MS
@@ -28,6 +37,27 @@ MILLISECONDS_KEPT = 2
 """Added to ``kafka_timestamp_type`` where the timestamp has no microseconds in 64 bits and stands as it is."""
 
 UNKNOWN_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCodecs:
+    """What turns a table's rows into records and back: a codec for values and, where keys are typed, one for keys.
+
+    ``key`` is None where the key's column is the key itself. Not to be shared between threads, as codecs are not.
+    """
+
+    value: ValueCodec
+    key: ValueCodec | None = None
+
+    @classmethod
+    def of(cls, table: TopicTable | TableFacts) -> Self:
+        """Raises Invalid for a format that does not exist or columns that it can't fill."""
+        key = None if table.key_codec is None else open_codec(table.key_codec, table.key_fields)
+        return cls(value=open_codec(table.codec, table.value_fields), key=key)
+
+    def decode(self, records: Records) -> tuple[Decoded, Decoded | None]:
+        """What becomes of values and, where they are typed, of keys."""
+        return self.value.decode(records.value), None if self.key is None else self.key.decode(records.key)
 
 
 def rows_from_records(

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from engine.formats.codec import CodecSpec
 from engine.records.records import ByteSpans
-from engine.records.utf8_rows import rows_not_utf8
 from tests.engine.formats.conformance import ValueCodecConformance
 
 
@@ -35,4 +34,4 @@ def _is_utf8(value: bytes) -> bool:
 @given(st.lists(st.binary(max_size=6) | st.text(max_size=6).map(lambda value: value.encode("utf-8", "surrogatepass"))))
 @example([b"\xe0\x9f\xbf", b"\xe0\xa0\x80", b"\xf0\x8f\xbf\xbf", b"\xf0\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xc1\xbf"])
 def test_utf8_kernel_agrees_with_python(values: list[bytes]) -> None:
-    assert rows_not_utf8(ByteSpans.from_list(list(values))).tolist() == [not _is_utf8(value) for value in values]
+    assert ByteSpans.from_list(list(values)).is_not_utf8.tolist() == [not _is_utf8(value) for value in values]

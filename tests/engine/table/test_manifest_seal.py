@@ -11,9 +11,9 @@ import pytest
 from pyiceberg.table import Table
 
 from engine.errors import Corrupt
-from engine.table.checksum_io import ChecksumIO
 from engine.table.commit.range_append import Outcome
 from engine.table.commit.replacement import FileReplacement
+from engine.table.manifest_seal import ChecksumIO
 from engine.table.manifests import ManifestReader
 from engine.table.seal import GUARD_PREFIX, SCHEMA_SEAL_PROPERTY, SEAL_PROPERTY, broken_guards
 from engine.table.topic_table import TopicTable

@@ -14,7 +14,7 @@ from engine.offset_range import OffsetRange
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.data_file import FileName
 from engine.table.rows.record_file import RecordFile
-from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts
 from engine.warehouse.warehouse import Warehouse
 from tests.engine.formats.protobuf.values import ORDER, compiled, orders, spec

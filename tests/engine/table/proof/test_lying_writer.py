@@ -15,8 +15,7 @@ from engine.records.records import Records
 from engine.table.commit.range_append import Outcome, RangeAppend
 from engine.table.data_file import FileDescription
 from engine.table.proof.verification import verify_file
-from engine.table.proof.verified_file import VERIFIERS_TOKEN, VerifiedFile
-from engine.table.proof.verifier import Verifier
+from engine.table.proof.verifier import VERIFIERS_TOKEN, VerifiedFile, Verifier
 from engine.table.topic_table import TopicTable
 from tests.engine.table.proof.lies import LIES, Lie, plant
 from tests.engine.table.proof.written_file import WrittenFile

@@ -22,8 +22,7 @@ from engine.table.data_file import FileDescription
 from engine.table.manifests import ManifestReader, SnapshotFiles
 from engine.table.proof import verifier as verifier_module
 from engine.table.proof.verification import Verification, verify_file
-from engine.table.proof.verified_file import VerifiedFile, VerifiedRange
-from engine.table.proof.verifier import Verifier, first_hole
+from engine.table.proof.verifier import VerifiedFile, VerifiedRange, Verifier, first_hole
 from engine.table.topic_table import TableFacts, TopicTable
 from tests.engine.offset_table import OffsetTable
 from tests.engine.parquet.pyarrow_files import described, rewritten
@@ -189,7 +188,7 @@ def test_token_is_asked_for_by_the_verifier_alone() -> None:
     rooms = ("engine", "tiering", "serving", "floeberg", "compaction", "retention")
     sources = [path for room in rooms for path in (root / room).rglob("*.py")]
     asking = {str(path.relative_to(root)) for path in sources if "VERIFIERS_TOKEN" in path.read_text()}
-    assert asking == {"engine/table/proof/verified_file.py", "engine/table/proof/verifier.py"}
+    assert asking == {"engine/table/proof/verifier.py"}
 
 
 def committed(tmp_path: Path, verifier: Verifier) -> TopicTable:

@@ -14,7 +14,7 @@ from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.data_file import FileFooter, FileName
 from engine.table.rows import record_file
 from engine.table.rows.record_file import RecordFile
-from engine.table.rows.row_codecs import RowCodecs
+from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts
 from engine.warehouse.warehouse import Warehouse
 from tests.engine.table.table_examples import records_of

@@ -21,8 +21,7 @@ from engine.parquet.settings import DICTIONARY, ParquetSettings, choose_settings
 from engine.records.digest import digest_of
 from engine.records.records import ByteSpans, Headers, Records
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
-from engine.table.rows.row_codecs import RowCodecs
-from engine.table.rows.rows import records_from_rows, rows_from_records
+from engine.table.rows.rows import RowCodecs, records_from_rows, rows_from_records
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from tests.engine.table.table_examples import Header, records_of
 
