@@ -114,13 +114,7 @@ class ManifestReader:
 
     def files(self, table: TopicTable) -> SnapshotFiles:
         """The files of the table's snapshot. Raises Corrupt (a manifest is missing or damaged), Unavailable."""
-        return self.files_of(table, table.manifest_list, table.manifest_seal)
-
-    def files_of(
-        self, table: TopicTable, manifest_list: str | None, sealed: ManifestSeal | None = None
-    ) -> SnapshotFiles:
-        """The files of any snapshot of the table, by its manifest list; ``sealed`` what is known of its bytes. Raises
-        as ``files``."""
+        manifest_list, sealed = table.manifest_list, table.manifest_seal
         if manifest_list is None:
             return SnapshotFiles()
         error_id = table.iceberg_schema.find_field(table.layout.error).field_id

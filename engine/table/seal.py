@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 import crc32c
@@ -51,6 +52,9 @@ GUARD_PREFIX = "floeberg.guard."
 _FIRST_SCHEMA_ID = _FIRST_SPEC_ID = 0
 _SCHEMA_SEAL_PARTS = 3
 """Schema id, partition spec id, checksum of both."""
+
+_SEALS_KEPT = 256
+"""Parsed seals: a commit looks at one table's four times."""
 
 # What only a commit with a snapshot changes.
 _SEALED_PREFIXES = (LEDGER_PREFIX, EMPTY_PREFIX, SKIPPED_PREFIX, ADOPTED_PREFIX)
@@ -234,8 +238,13 @@ def lacking_schema_seal(metadata: TableMetadata) -> dict[str, str]:
 def seal_of(properties: Mapping[str, str]) -> Seal | None:
     """The seal of a table; None where it has none, or one that this program did not write."""
     text = properties.get(SEAL_PROPERTY)
+    return None if text is None else _seal_in(text)
+
+
+@lru_cache(maxsize=_SEALS_KEPT)
+def _seal_in(text: str) -> Seal | None:
     try:
-        return None if text is None else Seal.from_json(text)
+        return Seal.from_json(text)
     except Invalid:
         return None
 

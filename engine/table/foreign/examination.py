@@ -197,7 +197,7 @@ def _sealed_files(view: TopicTable, change: ForeignChange, reader: ManifestReade
         return SnapshotFiles() if change.seal is not None and change.seal.snapshot_id is None else None
     try:
         sealed = None if change.seal is None else change.seal.manifests
-        return reader.files_of(view, change.sealed_snapshot.manifest_list, sealed)
+        return reader.files(replace(view, manifest_list=change.sealed_snapshot.manifest_list, manifest_seal=sealed))
     except Corrupt:
         return None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context
 from typing import Any, Self
 
@@ -91,7 +91,13 @@ def _facts_of(field: pa.Field, array: pa.Array, path: str, extremes: bool) -> It
     else:
         text = (field.metadata or {}).get(FIELD_ID_KEY)
         if text is not None:
-            yield Leaf(field_id=int(text), path=path, kind=kind), _facts(array, extremes)
+            facts = LeafFacts(value_count=len(array), null_count=array.null_count)
+            if extremes:
+                values = array.storage if isinstance(array, pa.ExtensionArray) else array
+                nans = (pc.sum(pc.is_nan(values)).as_py() or 0) if pa.types.is_floating(values.type) else 0
+                least, greatest = _extremes(values)
+                facts = replace(facts, nan_count=nans, least=least, greatest=greatest)
+            yield Leaf(field_id=int(text), path=path, kind=kind), facts
 
 
 def _facts_of_elements(
@@ -116,17 +122,6 @@ def _as_list(array: pa.MapArray) -> pa.ListArray:
     kind = array.type
     entry = pa.struct([kind.key_field.with_name("key"), kind.item_field.with_name("value")])
     return array.cast(pa.list_(pa.field("entries", entry, nullable=False)))
-
-
-def _facts(array: pa.Array, extremes: bool) -> LeafFacts:
-    if not extremes:
-        return LeafFacts(value_count=len(array), null_count=array.null_count)
-    values = array.storage if isinstance(array, pa.ExtensionArray) else array
-    nans = (pc.sum(pc.is_nan(values)).as_py() or 0) if pa.types.is_floating(values.type) else 0
-    least, greatest = _extremes(values)
-    return LeafFacts(
-        value_count=len(values), null_count=values.null_count, nan_count=nans, least=least, greatest=greatest
-    )
 
 
 def _extremes(values: pa.Array) -> tuple[Any, Any]:

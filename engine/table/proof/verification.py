@@ -21,7 +21,6 @@ from engine.parquet.footer import MAGIC, ByteRange, ParquetFooter
 from engine.parquet.leaves import FIELD_ID_KEY, field_id
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
-from engine.records.records import Records
 from engine.table.data_file import FileFooter
 from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafFacts
@@ -32,7 +31,6 @@ from engine.warehouse.warehouse import READ_PIECE_BYTES, Warehouse
 _NOTHING_KEPT = 1
 """Bytes of the cache of row groups: each is read once."""
 
-
 _SMALL_DICTIONARY_BYTES = 64 * 1024
 """Strings with a dictionary up to this size in the file are decoded as indexes into it, which is cheaper."""
 
@@ -41,7 +39,7 @@ _SMALL_DICTIONARY_BYTES = 64 * 1024
 class Verification:
     """What was found in a file: its bytes' size and CRC-32C, its footer's, what that claims, and what its rows are.
 
-    ``offsets`` from the first row's offset to behind the last one's, None without rows; ``digest`` of the records the
+    ``offsets`` from the first row's offset to after the last one's, None without rows; ``digest`` of the records the
     rows give back; ``columns`` by field id, what is true of Kafka's own columns. Plain and picklable: it proves nothing
     until the verifier has compared it.
     """
@@ -81,8 +79,10 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
             for index in range(len(parsed.group_at)):
                 table = file.read_row_group(index, use_threads=False)
                 rows.add(table)
-                _refuse(claims.false_in_group(index, table), path)
-            _refuse(claims.false_in_file(), path)
+                for problem in claims.false_in_group(index, table):
+                    raise _untrue(problem, path)
+            for problem in claims.false_in_file():
+                raise _untrue(problem, path)
     except Corrupt as error:
         raise Corrupt(
             error.problem, topic=facts.topic, partition=error.partition, offset=error.offset, file=path
@@ -171,9 +171,8 @@ def _small_dictionaries(parsed: ParquetFooter, closely: frozenset[str]) -> list[
     ]
 
 
-def _refuse(problems: Iterator[str], path: str) -> None:
-    for problem in problems:
-        raise Corrupt(f"a data file says what is not so: {problem}", file=path)
+def _untrue(problem: str, path: str) -> Corrupt:
+    return Corrupt(f"a data file says what is not so: {problem}", file=path)
 
 
 class _RowEvidence:
@@ -196,20 +195,17 @@ class _RowEvidence:
         if partitions["min"] != partitions["max"] or self.partition not in {-1, partitions["min"]}:
             raise self._corrupt("a data file has rows of several partitions")
         self.partition = partitions["min"]
-        records = self._records(table)
+        try:
+            records = records_from_rows(self._facts.layout, table, self._codecs)
+        except FloebergError as error:
+            raise self._corrupt(f"the rows of a data file don't give records back: {error.problem}") from error
         first, last = int(records.offset[0]), int(records.offset[-1])
-        behind = self.offsets.end if self.offsets is not None else first
-        if first < behind or bool((records.offset[1:] <= records.offset[:-1]).any()):
+        at_least = self.offsets.end if self.offsets is not None else first
+        if first < at_least or bool((records.offset[1:] <= records.offset[:-1]).any()):
             raise self._corrupt("the rows of a data file are not in rising offset order", offset=first)
         start = self.offsets.start if self.offsets is not None else first
         self.offsets = OffsetRange(start=start, end=last + 1)
         self.digest = self.digest.then(digest_of(records))
-
-    def _records(self, table: pa.Table) -> Records:
-        try:
-            return records_from_rows(self._facts.layout, table, self._codecs)
-        except FloebergError as error:
-            raise self._corrupt(f"the rows of a data file don't give records back: {error.problem}") from error
 
     def _corrupt(self, problem: str, *, offset: int | None = None) -> Corrupt:
         return Corrupt(
