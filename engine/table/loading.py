@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import cached_property
 
 import crc32c
+from pydantic import ValidationError
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -23,10 +25,10 @@ from engine.table.columns import TableLayout
 from engine.table.ledger import parse_ledger, ranges_from_json
 from engine.table.lineage import foreign_change
 from engine.table.manifest_seal import changed
-from engine.table.own_columns import own_schema
 from engine.table.properties import (
     ADOPTED_PREFIX,
     CLUSTER_ID_PROPERTY,
+    COLUMNS_PROPERTY,
     EMPTY_PREFIX,
     FORMAT_VERSION_PROPERTY,
     KEY_PROPERTIES,
@@ -38,7 +40,7 @@ from engine.table.properties import (
     VALUE_PROPERTIES,
     CodecProperties,
 )
-from engine.table.seal import current_manifest_seal, new_schema_seal_property, seal_property
+from engine.table.seal import current_manifest_seal, new_schema_seal_property, seal_property, sealed_schema
 from engine.table.topic_table import TopicTable
 from engine.warehouse.warehouse import Warehouse
 
@@ -185,6 +187,19 @@ class TableLoader:
                 raise changed(path, "a schema's file is not what Floeberg wrote")
             self._schema_files[path] = content.decode()
         return self._schema_files[path]
+
+
+def own_schema(metadata: TableMetadata) -> Schema:
+    """The columns as Floeberg made them. Raises Invalid when the property that keeps them is damaged."""
+    kept = metadata.properties.get(COLUMNS_PROPERTY)
+    if kept is not None:
+        try:
+            return Schema.model_validate_json(kept)
+        except ValidationError as error:
+            raise Invalid(f"the property {COLUMNS_PROPERTY} is no schema: {error}") from error
+    sealed = sealed_schema(metadata.properties)
+    known = (schema for schema in metadata.schemas if sealed is not None and schema.schema_id == sealed[0])
+    return next(known, metadata.schema())
 
 
 def _check_snapshot(metadata: TableMetadata, snapshot: Snapshot | None) -> None:

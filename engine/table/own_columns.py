@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
-from pydantic import ValidationError
 from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import (
     DecimalType,
     DoubleType,
@@ -28,20 +26,6 @@ from pyiceberg.types import (
 from engine.errors import Invalid
 from engine.table.columns import TableLayout, iceberg_schema
 from engine.table.properties import COLUMNS_PROPERTY
-from engine.table.seal import sealed_schema
-
-
-def own_schema(metadata: TableMetadata) -> Schema:
-    """The columns as Floeberg made them. Raises Invalid when the property that keeps them is damaged."""
-    kept = metadata.properties.get(COLUMNS_PROPERTY)
-    if kept is not None:
-        try:
-            return Schema.model_validate_json(kept)
-        except ValidationError as error:
-            raise Invalid(f"the property {COLUMNS_PROPERTY} is no schema: {error}") from error
-    sealed = sealed_schema(metadata.properties)
-    known = (schema for schema in metadata.schemas if sealed is not None and schema.schema_id == sealed[0])
-    return next(known, metadata.schema())
 
 
 def columns_property(own: Schema, table: Schema) -> dict[str, str]:
@@ -102,7 +86,7 @@ def _type_as_table_calls(wanted: IcebergType, own: IcebergType, table: IcebergTy
     return table if own == wanted or _is_wider(table, wanted) else wanted
 
 
-# Made anew: a copy with another type keeps the field that it made of the old one.
+# Built again: a copy with another type keeps the field that it made of the old one.
 def _list_like(kind: ListType, element: IcebergType) -> ListType:
     return ListType(kind.element_id, element, kind.element_required)
 

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.parquet.bounds import bounds_of
 from engine.parquet.leaves import field_id
 from engine.table.data_file import ColumnStats, FileDescription
+from engine.table.rows.parquet_writer import bounds_of
 from tests.engine.parquet.pyarrow_files import described, rewritten
 from tests.simulation.object_store import ObjectStore
 from tiering.rewrite_task import Rewritten

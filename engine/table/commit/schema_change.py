@@ -16,7 +16,8 @@ from engine.formats.codec import CodecSpec, OnConflict
 from engine.formats.proposals import propose_schema, with_schema
 from engine.table.catalog.access import begin
 from engine.table.columns import TableLayout, key_fields, value_fields
-from engine.table.own_columns import columns_property, own_schema, schema_to_add, with_added
+from engine.table.loading import own_schema
+from engine.table.own_columns import columns_property, schema_to_add, with_added
 from engine.table.properties import KEY_PROPERTIES, VALUE_PROPERTIES, CodecProperties
 from engine.table.seal import guards_of, schema_seal_property
 from engine.table.topic_table import TopicTable

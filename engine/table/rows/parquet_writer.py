@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
-from engine.parquet.bounds import NO_BOUNDS, Bounds, bounds_of, comparable
 from engine.parquet.checksums import ChecksummedFile
 from engine.parquet.leaves import field_id, leaves
 from engine.parquet.settings import ROW_GROUP_ROWS, ParquetSettings
@@ -26,12 +25,26 @@ ROW_GROUP_BYTES = 128 << 20
 WRITE_BUFFER_BYTES = 1 << 20
 """The library writes page by page, about a thousand times a row group."""
 
+TRUNCATED_LENGTH = 16
+"""Characters of a string, bytes of a binary, that a bound keeps: Iceberg's default metrics mode ``truncate(16)``."""
+
+_HIGHEST_CHARACTER = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
 _OWN_MEMORY = pa.default_cpu_memory_manager()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Leaf:
-    index: int
+class Bounds(NamedTuple):
+    """A column's bounds by Iceberg's single-value serialization (spec, Appendix D); None where there is none."""
+
+    lower: bytes | None = None
+    upper: bytes | None = None
+
+
+NO_BOUNDS = Bounds()
+
+
+class _Leaf(NamedTuple):
+    position: int
     id: int
     kind: pa.DataType
 
@@ -44,9 +57,7 @@ class ParquetFileWriter:
 
     def __init__(self, warehouse: Warehouse, *, path: str, schema: pa.Schema, settings: ParquetSettings) -> None:
         self._schema = schema
-        self._leaves = [
-            _Leaf(index=index, id=field_id(field), kind=field.type) for index, (_, field) in enumerate(leaves(schema))
-        ]
+        self._leaves = [_Leaf(at, field_id(leaf), leaf.type) for at, (_, leaf) in enumerate(leaves(schema))]
         self._nans = {leaf.id: 0 for leaf in self._leaves if pa.types.is_floating(leaf.kind)}
         self._float_columns = [field.name for field in schema if _has_float(field.type)]
         self._pending: list[pa.RecordBatch] = []
@@ -192,19 +203,19 @@ def _row_group_start(group: Any) -> int:
 
 
 def _stats_of(leaf: _Leaf, groups: list[Any], nan_count: int | None) -> ColumnStats:
-    chunks = [group.column(leaf.index) for group in groups]
+    chunks = [group.column(leaf.position) for group in groups]
     statistics = [chunk.statistics for chunk in chunks]
     null_count = None
     if all(found is not None and found.has_null_count for found in statistics):
         null_count = sum(found.null_count for found in statistics)
-    bounds = _bounds(leaf, chunks, null_count)
+    lower, upper = _bounds(leaf, chunks, null_count)
     return ColumnStats(
         size_bytes=sum(chunk.total_compressed_size for chunk in chunks),
         value_count=sum(chunk.num_values for chunk in chunks),
         null_count=null_count,
         nan_count=nan_count,
-        lower=bounds.lower,
-        upper=bounds.upper,
+        lower=lower,
+        upper=upper,
     )
 
 
@@ -224,3 +235,64 @@ def _bounds(leaf: _Leaf, chunks: list[Any], null_count: int | None) -> Bounds:
     if not least:
         return NO_BOUNDS
     return bounds_of(leaf.kind, min(least), max(greatest))
+
+
+def bounds_of(kind: pa.DataType, least: Any, greatest: Any) -> Bounds:
+    """Bounds from the least and greatest value of a leaf, as Parquet's statistics give them raw.
+
+    UUIDs get none: readers disagree on whether they compare as signed or unsigned numbers, and a bound read the other
+    way would prune rows that match.
+    """
+    if kind == pa.uuid():
+        return NO_BOUNDS
+    if pa.types.is_string(kind):
+        return Bounds(least.decode()[:TRUNCATED_LENGTH].encode(), _upper_text(greatest))
+    if pa.types.is_binary(kind) or (pa.types.is_fixed_size_binary(kind) and not pa.types.is_decimal(kind)):
+        return Bounds(bytes(least[:TRUNCATED_LENGTH]), _upper_bytes(greatest))
+    return Bounds(_serialize(kind, least), _serialize(kind, greatest))
+
+
+def comparable(kind: pa.DataType, raw: Any) -> Any:
+    """Parquet's raw statistic as a value that orders as the column does (decimals in byte arrays are big-endian)."""
+    if pa.types.is_decimal(kind) and isinstance(raw, bytes):
+        return int.from_bytes(raw, "big", signed=True)
+    if pa.types.is_string(kind) and isinstance(raw, str):
+        return raw.encode()
+    return raw
+
+
+def _serialize(kind: pa.DataType, value: Any) -> bytes:
+    if pa.types.is_boolean(kind):
+        return b"\x01" if value else b"\x00"
+    if pa.types.is_decimal(kind):
+        # Two's complement, big-endian, as few bytes as hold the sign.
+        return int(value).to_bytes((int(value) + (int(value) < 0)).bit_length() // 8 + 1, "big", signed=True)
+    if pa.types.is_float32(kind):
+        return struct.pack("<f", value)
+    if pa.types.is_float64(kind):
+        return struct.pack("<d", value)
+    if pa.types.is_int32(kind) or pa.types.is_date32(kind):
+        return struct.pack("<i", value)
+    return struct.pack("<q", value)
+
+
+def _upper_text(value: bytes) -> bytes | None:
+    text = value.decode()
+    if len(text) <= TRUNCATED_LENGTH:
+        return value
+    for length in range(TRUNCATED_LENGTH, 0, -1):
+        following = ord(text[length - 1]) + 1
+        if following in _SURROGATES:
+            following = _SURROGATES.stop
+        if following <= _HIGHEST_CHARACTER:
+            return (text[: length - 1] + chr(following)).encode()
+    return None
+
+
+def _upper_bytes(value: bytes) -> bytes | None:
+    if len(value) <= TRUNCATED_LENGTH:
+        return bytes(value)
+    for length in range(TRUNCATED_LENGTH, 0, -1):
+        if value[length - 1] < 0xFF:
+            return bytes(value[: length - 1]) + bytes([value[length - 1] + 1])
+    return None

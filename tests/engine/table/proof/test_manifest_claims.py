@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.parquet.bounds import bounds_of
 from engine.table.proof.leaf_facts import Leaf, LeafFacts, leaf_facts, merge_facts
 from engine.table.proof.manifest_claims import LeafClaim, bound_value, false_claims
+from engine.table.rows.parquet_writer import bounds_of
 
 
 def numbered(name: str, kind: pa.DataType, number: int, *, nullable: bool = True) -> pa.Field:

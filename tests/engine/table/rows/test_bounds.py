@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyiceberg import types as iceberg
 from pyiceberg.conversions import from_bytes, to_bytes
 
-from engine.parquet.bounds import NO_BOUNDS, TRUNCATED_LENGTH, bounds_of, comparable
+from engine.table.rows.parquet_writer import NO_BOUNDS, TRUNCATED_LENGTH, bounds_of, comparable
 
 texts = st.text(max_size=40)
 
