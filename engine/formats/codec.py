@@ -285,12 +285,13 @@ def rows_in_order(
     return struct_of(children, fields, row_count)
 
 
-def add_fields(existing: Sequence[pa.Field], wanted: pa.Field) -> FieldProposal:
-    """The proposal of a format that always fills the same one column."""
-    for present in existing:
-        if present.name == wanted.name:
-            conflicts: tuple[str, ...] = ()
-            if present.type != wanted.type:
-                conflicts = (f"field {wanted.name}: the table has {present.type}, the format needs {wanted.type}",)
-            return FieldProposal(fields=tuple(existing), conflicts=conflicts)
-    return FieldProposal(fields=(*existing, wanted))
+def add_fields(existing: Sequence[pa.Field], *wanted: pa.Field) -> FieldProposal:
+    """The proposal of a format that always fills the same columns."""
+    present = {field.name: field.type for field in existing}
+    conflicts = tuple(
+        f"field {field.name}: the table has {present[field.name]}, the format needs {field.type}"
+        for field in wanted
+        if present.get(field.name, field.type) != field.type
+    )
+    added = (field for field in wanted if field.name not in present)
+    return FieldProposal(fields=(*existing, *added), conflicts=conflicts)

@@ -24,21 +24,20 @@ def spans_of_wanted(columns: Columns, field: pa.Field, wanted: NDArray[np.bool_]
     column = column_of(columns, field.name)
     if column is None:
         column = pa.nulls(len(wanted), field.type)
-    spans = ByteSpans.from_arrow(column)
-    if len(spans) != len(wanted):
-        raise Corrupt(f"the column {field.name} has {len(spans)} rows, {len(wanted)} were asked about")
-    _check(spans, field.name)
+    spans = checked_spans(column, field.name, wanted)
     if bool((wanted & (spans.length == NULL_LENGTH)).any()):
         row = int(np.flatnonzero(wanted & (spans.length == NULL_LENGTH))[0])
         raise Corrupt(f"the column {field.name} is null in row {row}, whose value is not")
-    return ByteSpans(
-        data=spans.data,
-        start=spans.start,
-        length=np.where(wanted, spans.length, np.int32(NULL_LENGTH)).astype(np.int32),
-    )
+    return spans
 
 
-def _check(spans: ByteSpans, name: str) -> None:
+def checked_spans(column: pa.Array, name: str, wanted: NDArray[np.bool_]) -> ByteSpans:
+    """The strings of the wanted rows, null elsewhere. Raises Corrupt for a damaged column."""
+    spans = ByteSpans.from_arrow(column)
+    if len(spans) != len(wanted):
+        raise Corrupt(f"the column {name} has {len(spans)} rows, {len(wanted)} were asked about")
     end = spans.start + np.maximum(spans.length, 0)
     if len(spans) and bool(((spans.length < NULL_LENGTH) | (spans.start < 0) | (end > len(spans.data))).any()):
         raise Corrupt(f"the column {name} has offsets that leave its data")
+    length = np.where(wanted, spans.length, np.int32(NULL_LENGTH)).astype(np.int32)
+    return ByteSpans(data=spans.data, start=spans.start, length=length)
