@@ -10,7 +10,6 @@ from importlib import import_module
 KERNEL_MODULES = (
     "engine.records.digest_runs",
     "engine.formats.avro.codec",
-    "engine.formats.csv.codec",
     "engine.formats.json.codec",
     "engine.formats.envelopes.debezium",
     "engine.formats.protobuf.codec",

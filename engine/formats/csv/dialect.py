@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum
 from typing import TypeVar
 
 import pyarrow as pa
@@ -25,27 +25,13 @@ MOST_COLUMNS = 4096
 _COLUMN = re.compile(r"^(?P<name>.+?)\s*:\s*(?P<kind>[a-z]+)\s*(?:\((?P<arguments>[\d\s,]*)\))?$")
 _MOST_FRACTION = 6
 _MOST_DIGITS = 38
-_Choice = TypeVar("_Choice", bound=IntEnum)
+_Choice = TypeVar("_Choice", bound=Enum)
 
 # A number, a date or a time never needs quotes then, and no line can be read in two ways.
-_NO_DELIMITERS = frozenset('"\r\n+-.:')
+_NO_DELIMITERS = frozenset('"\r\n+-.:\0')
 
 
-class CsvKind(IntEnum):
-    """A column's type, as the kernels know it."""
-
-    STRING = 0
-    INT = 1
-    LONG = 2
-    DOUBLE = 3
-    BOOLEAN = 4
-    DECIMAL = 5
-    DATE = 6
-    TIMESTAMP = 7
-    TIMESTAMPTZ = 8
-
-
-class CsvQuote(IntEnum):
+class CsvQuote(Enum):
     """When a field that is not null stands in quotes: where it needs some, if it is a string, always, never."""
 
     MINIMAL = 0
@@ -54,44 +40,41 @@ class CsvQuote(IntEnum):
     NONE = 3
 
 
-class CsvLineEnd(IntEnum):
-    """What stands behind a line, as the kernels know it."""
+class CsvLineEnd(Enum):
+    """What stands after a line."""
 
-    NONE = 0
-    LF = 1
-    CRLF = 2
+    NONE = b""
+    LF = b"\n"
+    CRLF = b"\r\n"
 
 
 AS_NEEDED = -1
 """A time's fraction has no digits, three or six: as many as it needs."""
 
 _ARROW = {
-    CsvKind.STRING: pa.string(),
-    CsvKind.INT: pa.int32(),
-    CsvKind.LONG: pa.int64(),
-    CsvKind.DOUBLE: pa.float64(),
-    CsvKind.BOOLEAN: pa.bool_(),
-    CsvKind.DATE: pa.date32(),
-    CsvKind.TIMESTAMP: pa.timestamp("us"),
-    CsvKind.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
+    "string": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "decimal": None,
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvColumn:
-    """One declared column. ``digits`` a decimal's precision; ``fraction`` a decimal's scale, or the digits behind a
-    time's seconds, AS_NEEDED where they vary."""
+    """One declared column. ``fraction``: the digits after a time's seconds, AS_NEEDED where they vary."""
 
     name: str
-    kind: CsvKind
-    digits: int = 0
+    type: pa.DataType
     fraction: int = AS_NEEDED
 
     @property
     def field(self) -> pa.Field:
-        if self.kind is CsvKind.DECIMAL:
-            return pa.field(self.name, pa.decimal128(self.digits, self.fraction))
-        return pa.field(self.name, _ARROW[self.kind])
+        return pa.field(self.name, self.type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +87,7 @@ class CsvDialect:
 
     def is_quoted(self, column: CsvColumn) -> bool:
         """Whether all values of a column stand in quotes, those that need none too."""
-        return self.quote is CsvQuote.ALL or (self.quote is CsvQuote.STRINGS and column.kind is CsvKind.STRING)
+        return self.quote is CsvQuote.ALL or (self.quote is CsvQuote.STRINGS and pa.types.is_string(column.type))
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> CsvDialect:
@@ -153,20 +136,19 @@ def csv_columns(text: str) -> tuple[CsvColumn, ...]:
 
 def _column(declared: str) -> CsvColumn:
     parts = _COLUMN.match(declared.strip())
-    kinds = {kind.name.lower(): kind for kind in CsvKind}
-    if parts is None or parts["kind"] not in kinds:
-        raise Invalid(f'a CSV column is "name:type" with one of {", ".join(kinds)}, not {declared!r}')
-    kind, name = kinds[parts["kind"]], parts["name"]
+    if parts is None or parts["kind"] not in _ARROW:
+        raise Invalid(f'a CSV column is "name:type" with one of {", ".join(_ARROW)}, not {declared!r}')
+    name, kind = parts["name"], _ARROW[parts["kind"]]
     arguments = _numbers(parts["arguments"], declared)
-    if kind is CsvKind.DECIMAL:
+    if kind is None:
         if len(arguments) != 2 or not 0 < arguments[0] <= _MOST_DIGITS or arguments[1] > arguments[0]:
             raise Invalid(f"a CSV decimal is decimal(precision, scale), up to 38 digits, not {declared!r}")
-        return CsvColumn(name=name, kind=kind, digits=arguments[0], fraction=arguments[1])
-    if kind in {CsvKind.TIMESTAMP, CsvKind.TIMESTAMPTZ} and len(arguments) == 1 and arguments[0] <= _MOST_FRACTION:
-        return CsvColumn(name=name, kind=kind, fraction=arguments[0])
+        return CsvColumn(name=name, type=pa.decimal128(*arguments))
+    if pa.types.is_timestamp(kind) and len(arguments) == 1 and arguments[0] <= _MOST_FRACTION:
+        return CsvColumn(name=name, type=kind, fraction=arguments[0])
     if parts["arguments"] is not None:
         raise Invalid(f"a CSV {parts['kind']} takes no such numbers: {declared!r}")
-    return CsvColumn(name=name, kind=kind)
+    return CsvColumn(name=name, type=kind)
 
 
 def _numbers(text: str | None, declared: str) -> Sequence[int]:

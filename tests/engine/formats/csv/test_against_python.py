@@ -11,15 +11,12 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.formats.codec import Verdict
 from tests.engine.formats.conformance import rebuilt
 from tests.engine.formats.csv.topics import codec_of, decode
-
-pytestmark = pytest.mark.kernels
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12) | st.text('",\r\n a', min_size=1)
 moments = st.datetimes().map(lambda time: time.replace(fold=0))
@@ -100,6 +97,24 @@ def test_fields_are_those_that_pythons_csv_module_reads(lines: list[bytes]) -> N
         assert shown == (fields + [""] * width)[:width], line
     exact = (decoded.verdict == Verdict.EXACT) & np.array([line is not None for line in lines])
     again = codec.encode(decoded.columns, decoded.schema_id, exact).to_list()
+    assert again == [line if good else None for line, good in zip(lines, exact, strict=True)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    lines=st.lists(st.text('a1",;\r\n\ufeff', max_size=10).map(str.encode) | st.binary(max_size=6), max_size=12),
+    quote=st.sampled_from(["minimal", "strings", "all", "none"]),
+    line_end=st.sampled_from(["none", "lf", "crlf"]),
+)
+def test_line_is_read_in_a_block_as_it_is_alone(lines: list[bytes], quote: str, line_end: str) -> None:
+    codec = codec_of(["a:string", "b:int", "c:string"], quote=quote, line_end=line_end)
+    block = decode(codec, *lines)
+    for row, line in enumerate(lines):
+        alone = decode(codec, line)
+        assert block.columns[row] == alone.columns[0]
+        assert (block.verdict[row], block.reason_of(row)) == (alone.verdict[0], alone.reason_of(0))
+    exact = block.verdict == Verdict.EXACT
+    again = codec.encode(block.columns, block.schema_id, exact).to_list()
     assert again == [line if good else None for line, good in zip(lines, exact, strict=True)]
 
 

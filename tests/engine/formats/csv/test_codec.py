@@ -15,10 +15,9 @@ import pytest
 from engine.errors import Corrupt, Invalid
 from engine.formats.codec import Verdict, open_codec
 from engine.formats.csv.dialect import CsvDialect, csv_columns
+from engine.records.records import ByteSpans
 from tests.engine.formats.conformance import ValueCodecConformance, rebuilt
 from tests.engine.formats.csv.topics import EVERY_KIND, codec_of, decode, spec_of
-
-pytestmark = pytest.mark.kernels
 
 COLUMNS = json.dumps(EVERY_KIND)
 moment = datetime.datetime.fromisoformat
@@ -64,6 +63,10 @@ class TestCsvCodec(ValueCodecConformance):
         ("c:double", b"5e-324", 5e-324),
         ("c:double", b"-0.0", -0.0),
         ("c:double", b"inf", math.inf),
+        ("c:double", b"12345678901.5", 12345678901.5),
+        ("c:double", b"1000000000000000.0", 1e15),
+        ("c:double", b"1.5e-05", 1.5e-5),
+        ("c:decimal(20,10)", b"0.0000000100", Decimal("0.0000000100")),
         ("c:boolean", b"false", False),
         ("c:date", b"2000-02-29", datetime.date(2000, 2, 29)),
         ("c:timestamp", b"1969-12-31T23:59:59.999999", moment("1969-12-31T23:59:59.999999")),
@@ -93,7 +96,11 @@ def test_value_that_is_spelled_as_usual_is_exact(column: str, text: bytes, value
         ("c:double", b"1E5", 1e5),
         ("c:double", b"0.1000000000000000055511151231257827", 0.1),
         ("c:double", b"Infinity", math.inf),
+        ("c:int", b"0" * 60 + b"7", 7),
+        ("c:decimal(5,2)", b"1.5" + b"0" * 60, Decimal("1.50")),
+        ("c:decimal(38,0)", b"0" * 60 + b"5.000", Decimal(5)),
         ("c:boolean", b"TRUE", True),
+        ("c:timestamp", b"2026-01-02T03:04:05.123456000", moment("2026-01-02T03:04:05.123456")),
         ("c:timestamp", b"2026-01-02 03:04:05", moment("2026-01-02T03:04:05")),
         ("c:timestamp", b"2026-01-02T03:04:05.100000", moment("2026-01-02T03:04:05.100000")),
         ("c:timestamp(3)", b"2026-01-02T03:04:05", moment("2026-01-02T03:04:05")),
@@ -129,7 +136,10 @@ def test_value_in_another_spelling_has_its_column_and_keeps_its_bytes(column: st
         ("c:double", b"0x10"),
         ("c:double", b"1e"),
         ("c:double", b"nano"),
+        ("c:int", b"0x10"),
+        ("c:int", b"\xff1"),
         ("c:boolean", b"1"),
+        ("c:timestamptz", b"9999-12-31T23:59:59-02:00"),
         ("c:date", b"2023-02-29"),
         ("c:date", b"0000-01-01"),
         ("c:date", b"2023-1-1"),
@@ -170,6 +180,39 @@ def test_line_with_too_few_or_too_many_fields_has_those_that_are_there() -> None
     assert [decoded.reason_of(row) for row in range(3)] == [
         f"CSV: fields in the line: {count}, declared: 2" for count in (1, 3, 1)
     ]
+
+
+def test_line_with_too_few_or_too_many_fields_may_have_any_bytes_and_quotes() -> None:
+    codec = codec_of(["a:int", "b:string"])
+    decoded = decode(codec, b"1,\xff,y", b'1,"x,\n""y""",z', b'2,"x"y,"a,b"', b"3,x", b'"4"')
+    assert decoded.columns.to_pylist() == [
+        {"a": 1, "b": None},
+        {"a": 1, "b": 'x,\n"y"'},
+        {"a": 2, "b": "xy"},
+        {"a": 3, "b": "x"},
+        {"a": 4, "b": None},
+    ]
+    assert decoded.verdict.tolist() == [Verdict.KEEP_RAW] * 3 + [Verdict.EXACT, Verdict.KEEP_RAW]
+
+
+def test_text_after_a_closing_quote_is_read_with_it_and_keeps_its_bytes() -> None:
+    decoded = decode(codec_of(["a:string", "b:int"]), b'"a,""b"c"d,1')
+    assert decoded.columns.to_pylist() == [{"a": 'a,"bc"d', "b": 1}]
+    assert decoded.reason_of(0) == "CSV: quotes stand where the topic has none, or the other way round"
+
+
+def test_byte_order_mark_is_text_in_every_line() -> None:
+    codec, lines = codec_of(["a:string"]), ["\ufeffx".encode()] * 2
+    decoded = decode(codec, *lines)
+    assert decoded.columns.field(0).to_pylist() == ["\ufeffx"] * 2
+    assert rebuilt(codec, decoded) == lines
+
+
+def test_value_outside_of_its_block_cannot_be_decoded() -> None:
+    values = ByteSpans(data=np.frombuffer(b"1", np.uint8), start=np.array([0, -1, 1]), length=np.ones(3, np.int32))
+    decoded = codec_of(["a:int"]).decode(values)
+    assert decoded.verdict.tolist() == [Verdict.EXACT, Verdict.UNDECODABLE, Verdict.UNDECODABLE]
+    assert decoded.reason_of(1) == "CSV: it lies outside of its block"
 
 
 @pytest.mark.parametrize("line_end", ["none", "lf", "crlf"])
@@ -247,6 +290,7 @@ def test_year_of_five_digits_is_corrupt() -> None:
         ({"columns": '["id:int"]', "delimiter": "7"}, "delimiter"),
         ({"columns": '["id:int"]', "delimiter": '"'}, "delimiter"),
         ({"columns": '["id:int"]', "delimiter": "||"}, "delimiter"),
+        ({"columns": '["id:int"]', "delimiter": "\0"}, "delimiter"),
         ({"columns": '["id:int"]', "quote": "some"}, "quote is one of"),
         ({"columns": '["id:int"]', "line_end": "cr"}, "line_end is one of"),
         ({"columns": '["id:int"]', "delimiter": " ", "time_separator": " "}, "time_separator"),
