@@ -24,6 +24,12 @@ gc.disable()
 
 _topic_numbers = itertools.count()
 
+_LONGEST_FIRST = (
+    *("crash", "demo", "native", "spark", "broker", "cluster"),
+    *("rest-catalog", "shipped", "spark-rewriter", "foreign-spark"),
+)
+"""Groups of tests that one worker runs, half a minute and more each."""
+
 _ANY_OF = re.compile(r"\w+( or \w+)*")
 """The marks of ``-m``, one of which is enough."""
 
@@ -44,6 +50,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     text = collection_path.read_text()
     return None if any(f"mark.{mark}" in text for mark in wanted.split(" or ")) else True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long groups first: what is short at the end leaves no worker idle."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    group = item.get_closest_marker("xdist_group")
+    name = group.args[0] if group is not None else ""
+    return _LONGEST_FIRST.index(name) if name in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
 
 def pytest_collection_finish() -> None:

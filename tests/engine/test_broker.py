@@ -191,6 +191,7 @@ class RealCluster:
 
 
 @pytest.mark.broker
+@pytest.mark.xdist_group("broker")
 class TestKafkaBroker(BrokerConformance, ConfigurationConformance):
     @pytest.fixture
     def cluster(self, broker: LocalBroker) -> Iterator[RealCluster]:

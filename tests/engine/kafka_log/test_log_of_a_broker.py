@@ -21,7 +21,7 @@ from engine.offset_range import OffsetRange
 from floeberg.local_broker import LocalBroker
 from tests.engine.kafka_log.batch_twin import Row, rows_of
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("broker")]
 # The smallest segment that Kafka 4.1 allows (KIP-1030).
 SEGMENT_BYTES = 1 << 20
 # Brokers refuse timestamps more than an hour ahead unless told otherwise.
