@@ -27,7 +27,7 @@ from engine.kafka_log.record_batch import (
     TRANSACTIONAL_FLAG,
 )
 from engine.offset_range import OffsetRange
-from engine.records.records import ByteSpans, Headers, Records
+from engine.records.records import NO_HEADERS, ByteSpans, Records
 
 DEFAULT_TARGET_BYTES: Final = 32 << 10
 _MAX_BATCH_BYTES: Final = 2**31 - 1
@@ -41,7 +41,6 @@ _LENGTH: Final = struct.Struct(">i")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _LENGTH_POSITION: Final = 8
 _ATTRIBUTES_POSITION: Final = CRC_COVERS_FROM
-_NO_HEADERS: Final = Headers(first=np.empty(0, np.int64), key=ByteSpans.nulls(0), value=ByteSpans.nulls(0))
 
 
 def encode_batches(
@@ -71,7 +70,9 @@ def encode_batches(
     if cover_from > first_offset:
         raise Invalid(f"batches can't begin at {cover_from}: the first record is at {first_offset}")
     plan = _plan(records, grid, target_bytes, cover_from)
-    buffer = _fill(records, plan).data
+    written = np.empty(int(plan.start[-1]), np.uint8)
+    kernels.fill_batches(*records.arrays, plan.body_bytes, plan.first_row, plan.start, plan.base_offset, written)
+    buffer = written.data
     edges = plan.start.tolist()
     compressor = None if compression is Compression.NONE else Compressor(compression)
     batches = [
@@ -127,7 +128,7 @@ class _Plan:
 def _plan(
     records: Records, grid: Sequence[int] | NDArray[np.int64] | None, target_bytes: int, cover_from: int
 ) -> _Plan:
-    headers = records.headers or _NO_HEADERS
+    headers = records.headers or NO_HEADERS
     rows = len(records)
     body_bytes, first_row = np.empty(rows, np.int64), np.empty(rows + 1, np.int64)
     base_offset, records_bytes = np.empty(rows, np.int64), np.empty(rows, np.int64)
@@ -165,37 +166,6 @@ def _plan(
         body_bytes=body_bytes,
         too_wide=np.flatnonzero(covered_to < base_offset),
     )
-
-
-def _fill(records: Records, plan: _Plan) -> NDArray[np.uint8]:
-    headers = records.headers or _NO_HEADERS
-    key, value = records.key, records.value
-    buffer = np.empty(int(plan.start[-1]), np.uint8)
-    kernels.fill_batches(
-        records.offset,
-        records.timestamp_ms,
-        records.timestamp_type,
-        records.leader_epoch,
-        key.data,
-        key.start,
-        key.length,
-        value.data,
-        value.start,
-        value.length,
-        headers.first,
-        headers.key.data,
-        headers.key.start,
-        headers.key.length,
-        headers.value.data,
-        headers.value.start,
-        headers.value.length,
-        plan.body_bytes,
-        plan.first_row,
-        plan.start,
-        plan.base_offset,
-        buffer,
-    )
-    return buffer
 
 
 def _compressed(batch: memoryview, compression: Compression, compressor: Compressor) -> memoryview:

@@ -3,6 +3,9 @@
 The CRC field is left 0: it is taken over the finished, perhaps compressed, batch.
 """
 
+# Numba types kernels by their explicit signatures; arrays inside them have no Python type.
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -10,6 +13,7 @@ from numba import njit, types
 
 from engine.kernels.byte_copy import copy_bytes
 from engine.kernels.types import read_only, strided, writable
+from engine.records.record_kernels import RECORDS, headers_of
 
 _HEADER_BYTES = 61
 _MAX_DELTA = 2**31 - 1
@@ -17,7 +21,7 @@ _NO_BOUNDARY = np.int64(2**63 - 1)
 
 
 @njit(nogil=True, inline="always")
-def _varint_size(number):  # type: ignore[no-untyped-def]
+def _varint_size(number):
     raw = np.uint64((number << 1) ^ (number >> 63))
     size = np.int64(1)
     while raw >= np.uint64(0x80):
@@ -27,7 +31,7 @@ def _varint_size(number):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, inline="always")
-def _varint(out, at, number):  # type: ignore[no-untyped-def]
+def _varint(out, at, number):
     raw = np.uint64((number << 1) ^ (number >> 63))
     while raw >= np.uint64(0x80):
         out[at] = np.uint8(raw & np.uint64(0x7F)) | np.uint8(0x80)
@@ -38,12 +42,12 @@ def _varint(out, at, number):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, inline="always")
-def _field_size(length):  # type: ignore[no-untyped-def]
+def _field_size(length):
     return _varint_size(np.int64(length)) + max(np.int64(length), 0)
 
 
 @njit(nogil=True, inline="always")
-def _field(out, at, data, start, length):  # type: ignore[no-untyped-def]
+def _field(out, at, data, start, length):
     at = _varint(out, at, np.int64(length))
     if length > 0:
         copy_bytes(out, at, data, start, np.int64(length))
@@ -52,53 +56,33 @@ def _field(out, at, data, start, length):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, inline="always")
-def _be16(out, at, number):  # type: ignore[no-untyped-def]
+def _be16(out, at, number):
     out[at] = (number >> 8) & 0xFF
     out[at + 1] = number & 0xFF
 
 
 @njit(nogil=True, inline="always")
-def _be32(out, at, number):  # type: ignore[no-untyped-def]
+def _be32(out, at, number):
     _be16(out, at, number >> 16)
     _be16(out, at + 2, number)
 
 
 @njit(nogil=True, inline="always")
-def _be64(out, at, number):  # type: ignore[no-untyped-def]
+def _be64(out, at, number):
     _be32(out, at, number >> 32)
     _be32(out, at + 4, number)
 
 
-@njit(nogil=True, inline="always")
-def _headers_of(header_first, row):  # type: ignore[no-untyped-def]
-    """First header of a record and the one behind its last; ``header_first`` is empty when no record has any."""
-    if header_first.shape[0] == 0:
-        return np.int64(0), np.int64(0)
-    return header_first[row], header_first[row + 1]
-
-
+_I64, _I32 = strided(types.int64), strided(types.int32)
 _PLAN = types.int64(
-    strided(types.int64),
-    strided(types.int64),
-    strided(types.int8),
-    strided(types.int32),
-    strided(types.int32),
-    strided(types.int32),
-    strided(types.int64),
-    strided(types.int32),
-    strided(types.int32),
-    read_only(types.int64),
-    types.int64,
-    types.int64,
-    writable(types.int64),
-    writable(types.int64),
-    writable(types.int64),
-    writable(types.int64),
+    *(_I64, _I64, strided(types.int8), _I32, _I32, _I32, _I64, _I32, _I32),
+    *(read_only(types.int64), types.int64, types.int64),
+    *(writable(types.int64),) * 4,
 )
 
 
 @njit(_PLAN, nogil=True, cache=True)
-def plan_batches(  # type: ignore[no-untyped-def]
+def plan_batches(
     offset,
     timestamp_ms,
     timestamp_type,
@@ -130,7 +114,7 @@ def plan_batches(  # type: ignore[no-untyped-def]
     total = np.int64(0)
     for row in range(offset.shape[0]):
         headers_bytes = np.int64(0)
-        first, end = _headers_of(header_first, row)
+        first, end = headers_of(header_first, row)
         for header in range(first, end):
             headers_bytes += _field_size(header_key_length[header]) + _field_size(header_value_length[header])
         fields_bytes = _field_size(key_length[row]) + _field_size(value_length[row])
@@ -170,34 +154,11 @@ def plan_batches(  # type: ignore[no-untyped-def]
     return batches
 
 
-_FILL = types.void(
-    strided(types.int64),
-    strided(types.int64),
-    strided(types.int8),
-    strided(types.int32),
-    read_only(types.uint8),
-    strided(types.int64),
-    strided(types.int32),
-    read_only(types.uint8),
-    strided(types.int64),
-    strided(types.int32),
-    strided(types.int64),
-    read_only(types.uint8),
-    strided(types.int64),
-    strided(types.int32),
-    read_only(types.uint8),
-    strided(types.int64),
-    strided(types.int32),
-    read_only(types.int64),
-    read_only(types.int64),
-    read_only(types.int64),
-    read_only(types.int64),
-    writable(types.uint8),
-)
+_FILL = types.void(*RECORDS, *(read_only(types.int64),) * 4, writable(types.uint8))
 
 
 @njit(_FILL, nogil=True, cache=True)
-def fill_batches(  # type: ignore[no-untyped-def]
+def fill_batches(
     offset,
     timestamp_ms,
     timestamp_type,
@@ -234,7 +195,7 @@ def fill_batches(  # type: ignore[no-untyped-def]
             at = _varint(out, at, offset[row] - base_offset[batch])
             at = _field(out, at, key_data, key_start[row], key_length[row])
             at = _field(out, at, value_data, value_start[row], value_length[row])
-            first, end = _headers_of(header_first, row)
+            first, end = headers_of(header_first, row)
             at = _varint(out, at, end - first)
             for header in range(first, end):
                 at = _field(out, at, header_key_data, header_key_start[header], header_key_length[header])

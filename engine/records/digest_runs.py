@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.offset_range import OffsetRange
 from engine.records.digest import RangeDigest, canonical_form
-from engine.records.digest_kernels import FIXED_HEADER_BYTES, FIXED_RECORD_BYTES, combined_crc32c
+from engine.records.record_kernels import FIXED_HEADER_BYTES, FIXED_RECORD_BYTES, combined_crc32c
 from engine.records.records import ByteSpans, Records
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +71,11 @@ class ByteSpans:
     def is_not_utf8(self) -> NDArray[np.bool_]:
         """bool[n]: which strings are not valid UTF-8 (nulls and empty ones are)."""
         return spans_not_utf8(self.data, self.start, self.length)
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """As kernels take them, one after another (record_kernels.SPANS)."""
+        return np.ascontiguousarray(self.data), self.start, self.length
 
     def to_arrow(self) -> pa.Array:
         """A contiguous ``binary`` array (``large_binary`` where the bytes pass 2 GiB), nulls kept."""
@@ -170,6 +175,13 @@ class Records:
     def __len__(self) -> int:
         return len(self.offset)
 
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """As kernels take them, one after another (record_kernels.RECORDS); no headers are empty arrays."""
+        headers = self.headers or NO_HEADERS
+        fixed = (self.offset, self.timestamp_ms, self.timestamp_type, self.leader_epoch)
+        return *fixed, *self.key.arrays, *self.value.arrays, headers.first, *headers.key.arrays, *headers.value.arrays
+
     def slice(self, start: int, end: int) -> Self:
         """Rows ``start <= row < end``; buffers are shared."""
         rows = slice(start, end)
@@ -186,6 +198,8 @@ class Records:
             headers=headers,
         )
 
+
+NO_HEADERS = Headers(first=np.empty(0, np.int64), key=ByteSpans.nulls(0), value=ByteSpans.nulls(0))
 
 NO_RECORDS = Records(
     offset=np.empty(0, np.int64),

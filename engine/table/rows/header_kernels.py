@@ -10,19 +10,19 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.kernels.types import read_only, strided, writable
+from engine.kernels.types import read_only, writable
+from engine.records.record_kernels import SPANS
 from engine.records.records import NULL_LENGTH, ByteSpans, Headers
 
 _MAX_VARINT_BITS = 35
 
-_SPANS = (read_only(types.uint8), strided(types.int64), strided(types.int32))
 _PUT = types.int64(writable(types.uint8), types.int64, types.int64)
 _ENCODE = types.int64(
-    read_only(types.int64), read_only(types.boolean), *_SPANS, *_SPANS, writable(types.int64), writable(types.uint8)
+    read_only(types.int64), read_only(types.boolean), *SPANS, *SPANS, writable(types.int64), writable(types.uint8)
 )
 _GET = types.UniTuple(types.int64, 2)(read_only(types.uint8), types.int64, types.int64)
 _DECODE = types.int64(
-    *_SPANS,
+    *SPANS,
     types.boolean,
     writable(types.int64),
     writable(types.int64),
@@ -50,7 +50,7 @@ def _put_varint(out, at, value):  # type: ignore[no-untyped-def]
 
 @njit(_ENCODE, nogil=True, cache=True)
 def _encode(first, wanted, key_data, key_start, key_length, value_data, value_start, value_length, offsets, out):  # type: ignore[no-untyped-def]
-    """The sections of the wanted records behind each other; an empty ``out`` only measures."""
+    """The sections of the wanted records one after another; an empty ``out`` only measures."""
     at = np.int64(0)
     write = out.shape[0] > 0
     for row in range(wanted.shape[0]):
@@ -128,14 +128,7 @@ def _decode(data, start, length, fill, first, key_start, key_length, value_start
 
 def encode_header_sections(headers: Headers, wanted: NDArray[np.bool_]) -> ByteSpans:
     """The header section of each wanted record (bool[n]), null for the others."""
-    spans = (
-        np.ascontiguousarray(headers.key.data),
-        headers.key.start,
-        headers.key.length,
-        np.ascontiguousarray(headers.value.data),
-        headers.value.start,
-        headers.value.length,
-    )
+    spans = (*headers.key.arrays, *headers.value.arrays)
     first = np.ascontiguousarray(headers.first)
     offsets = np.empty(len(wanted) + 1, np.int64)
     size = _encode(first, wanted, *spans, offsets, np.empty(0, np.uint8))

@@ -3,13 +3,12 @@ from __future__ import annotations
 import struct
 
 import crc32c
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import Invalid
-from engine.records.digest import EMPTY_DIGEST, RangeDigest, combine_crc32c, digest_of
+from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.records.records import Headers
 from tests.engine.kafka_log.batch_twin import Row, records_from, rows_strategy
 
@@ -94,22 +93,26 @@ def test_records_with_and_without_a_header_array_agree() -> None:
     assert digest_of(records) == digest_of(with_headers)
 
 
+def digest_of_bytes(data: bytes) -> RangeDigest:
+    return RangeDigest(crc32c=crc32c.crc32c(data), length_bytes=len(data), record_count=1)
+
+
+@pytest.mark.kernels
 @given(first=st.binary(max_size=300), second=st.binary(max_size=300))
 @settings(max_examples=100, deadline=None)
-def test_crcs_combine_as_if_the_bytes_were_joined(first: bytes, second: bytes) -> None:
-    combined = combine_crc32c(crc32c.crc32c(first), crc32c.crc32c(second), len(second))
-    assert combined == crc32c.crc32c(first + second)
+def test_digests_combine_as_if_the_bytes_were_joined(first: bytes, second: bytes) -> None:
+    combined = digest_of_bytes(first).then(digest_of_bytes(second))
+    assert combined.crc32c == crc32c.crc32c(first + second)
+    assert (combined.length_bytes, combined.record_count) == (len(first + second), 2)
 
 
-def test_crcs_of_terabytes_combine() -> None:
-    zeros = np.zeros(1 << 20, np.uint8)
-    crc, length_bytes = crc32c.crc32c(zeros.data), 1 << 20
+def test_digests_of_terabytes_combine() -> None:
+    megabyte = digest = digest_of_bytes(bytes(1 << 20))
     for _ in range(20):
-        crc, length_bytes = combine_crc32c(crc, crc, length_bytes), 2 * length_bytes
-    half = combine_crc32c(crc32c.crc32c(zeros.data), crc32c.crc32c(zeros.data), 1 << 20)
-    assert half == crc32c.crc32c(bytes(2 << 20))
-    assert length_bytes == 1 << 40
-    assert combine_crc32c(0, crc, length_bytes) == crc
+        digest = digest.then(digest)
+    assert megabyte.then(megabyte).crc32c == crc32c.crc32c(bytes(2 << 20))
+    assert digest.length_bytes == 1 << 40
+    assert EMPTY_DIGEST.then(digest).crc32c == digest.crc32c
 
 
 def test_empty_digest_changes_nothing() -> None:
