@@ -67,7 +67,7 @@ class WriterSchemas(Generic[Opened]):
             return
         if text is None:
             why = self._spec.unresolved.get(schema_id, "it is not known")
-            self._problems[schema_id] = f"schema {schema_id} can't be had: {why}"
+            self._problems[schema_id] = f"schema {schema_id} is unavailable: {why}"
             return
         try:
             self._opened[schema_id] = self._open_schema(schema_id, text)

@@ -35,10 +35,8 @@ class RangeDigest:
 
     def then(self, other: RangeDigest) -> RangeDigest:
         """The digest of this range and the one right after it together."""
-        crcs, lengths = (
-            np.array([self.crc32c, other.crc32c], np.uint32),
-            np.array([self.length_bytes, other.length_bytes]),
-        )
+        crcs = np.array([self.crc32c, other.crc32c], np.uint32)
+        lengths = np.array([self.length_bytes, other.length_bytes], np.int64)
         return RangeDigest(
             crc32c=int(combined_crc32c(crcs, lengths)),
             length_bytes=self.length_bytes + other.length_bytes,

@@ -143,7 +143,7 @@ def test_key_whose_schema_nobody_has_keeps_its_bytes_and_says_why(world: Tiering
     assert found["kafka_key_raw"] == [unknown, None, b"", keys[3], None]
     assert found["value"] == ["a", "b", None, "d", None]
     reasons = found["kafka_error"]
-    assert str(reasons[0]).startswith("key: schema 99 can't be had: ")
+    assert str(reasons[0]).startswith("key: schema 99 is unavailable: ")
     assert reasons[1] is None
     assert str(reasons[2]).startswith("not UTF-8; key: ")
     assert str(reasons[3]).startswith("key: schema 1: ")
