@@ -186,9 +186,10 @@ def read_topic_id(directory: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise Unavailable(f"A partition's directory has no {METADATA_FILE} yet", file=str(path)) from error
+        raise Unavailable("A partition's directory has no partition.metadata yet", file=str(path)) from error
     except OSError as error:
-        raise Unavailable(f"A partition's {METADATA_FILE} can't be read: {error.strerror}", file=str(path)) from error
+        problem = f"A partition's partition.metadata can't be read: {error.strerror}"
+        raise Unavailable(problem, file=str(path)) from error
     except UnicodeDecodeError as error:
         raise _damaged_metadata(path) from error
     found = _METADATA_TEXT.fullmatch(text)
@@ -207,7 +208,7 @@ def format_partition_metadata(topic_id: str) -> str:
 
 def _damaged_metadata(path: Path) -> Corrupt:
     return Corrupt(
-        f"A partition's {METADATA_FILE} does not name a topic id in version {_METADATA_VERSION}",
+        f"A partition's partition.metadata does not name a topic id in version {_METADATA_VERSION}",
         file=str(path),
         next_step="compare it with the same file of another partition of the topic",
     )
