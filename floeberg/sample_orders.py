@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.spans import gather_spans
+from engine.records.record_kernels import gather_spans
 from engine.records.records import ByteSpans
 
 ORDER_SCHEMA_ID = 101

@@ -1,4 +1,4 @@
-"""The kernels over records: write them in their canonical form, and put the CRCs of parts together."""
+"""The kernels over records and their strings: gather, check, write in canonical form, put CRCs of parts together."""
 
 # Numba types kernels by their explicit signatures; arrays inside them have no Python type.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit, types
+from numpy.typing import NDArray
 
 from engine.kernels.byte_copy import copy_bytes
 from engine.kernels.memory import store_i32, store_i64, store_u8
 from engine.kernels.types import read_only, strided, writable
+from engine.kernels.utf8 import is_utf8
 
 SPANS = (read_only(types.uint8), strided(types.int64), strided(types.int32))
 _I64 = strided(types.int64)
@@ -21,6 +23,48 @@ RECORDS = (_I64, _I64, strided(types.int8), strided(types.int32), *SPANS, *SPANS
 FIXED_RECORD_BYTES = 8 + 8 + 1 + 4 + 4 + 4 + 4
 # key length, value length
 FIXED_HEADER_BYTES = 4 + 4
+
+
+@njit(types.int64(*SPANS, writable(types.int64), writable(types.uint8)), nogil=True, cache=True)
+def _gather(data, start, length, offsets, out):
+    at = np.int64(0)
+    nulls = np.int64(0)
+    for row in range(start.shape[0]):
+        offsets[row] = at
+        size = np.int64(length[row])
+        if size < 0:
+            nulls += 1
+            continue
+        source = start[row]
+        for index in range(size):
+            out[at + index] = data[source + index]
+        at += size
+    offsets[start.shape[0]] = at
+    return nulls
+
+
+def gather_spans(
+    data: NDArray[np.uint8], start: NDArray[np.int64], length: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], int]:
+    """Copy the spans one after another: (offsets int64[n + 1], bytes uint8, how many are null)."""
+    total = int(np.maximum(length, 0).sum(dtype=np.int64))
+    offsets = np.empty(len(start) + 1, np.int64)
+    out = np.empty(total, np.uint8)
+    nulls = _gather(np.ascontiguousarray(data), start, length, offsets, out)
+    return offsets, out, int(nulls)
+
+
+@njit(types.void(*SPANS, writable(types.uint8)), nogil=True, cache=True)
+def find_not_utf8(data, start, length, invalid):
+    """``invalid`` uint8[n] out: 1 where a span is not valid UTF-8; nulls and empty ones are."""
+    base = data.ctypes.data
+    for row in range(start.shape[0]):
+        size = np.int64(length[row])
+        invalid[row] = 0
+        begin = start[row]
+        inside = begin >= 0 and begin + size <= data.shape[0]
+        if size > 0 and not (inside and is_utf8(base + begin, base + begin + size)):
+            invalid[row] = 1
 
 
 @njit(nogil=True, inline="always")

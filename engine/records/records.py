@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.kernels.spans import gather_spans, spans_not_utf8
+from engine.records.record_kernels import find_not_utf8, gather_spans
 
 NULL_LENGTH = -1
 
@@ -70,7 +70,9 @@ class ByteSpans:
     @property
     def is_not_utf8(self) -> NDArray[np.bool_]:
         """bool[n]: which strings are not valid UTF-8 (nulls and empty ones are)."""
-        return spans_not_utf8(self.data, self.start, self.length)
+        invalid = np.empty(len(self), np.uint8)
+        find_not_utf8(*self.arrays, invalid)
+        return invalid.view(np.bool_)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:

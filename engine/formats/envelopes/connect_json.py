@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from engine.formats.codec import Columns, Decoded, FieldProposal, ValueCodec, Verdict, column_of, struct_of
 from engine.kernels.memory import load_u8, load_u64
-from engine.kernels.spans import gather_spans
 from engine.kernels.types import read_only, strided, writable
+from engine.records.record_kernels import gather_spans
 from engine.records.records import NULL_LENGTH, ByteSpans
 
 SCHEMA_FIELD = pa.field("schema", pa.string())
