@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 TABLE_FORMAT_VERSION = 1
 
@@ -11,16 +12,6 @@ CLUSTER_ID_PROPERTY = "floeberg.cluster_id"
 TOPIC_PROPERTY = "floeberg.topic"
 TOPIC_ID_PROPERTY = "floeberg.topic_id"
 LAYOUT_PROPERTY = "floeberg.layout"
-CODEC_PROPERTY = "floeberg.codec"
-KEY_CODEC_PROPERTY = "floeberg.key_codec"
-SCHEMA_PREFIX = "floeberg.schema."
-SCHEMA_FILE_PREFIX = "floeberg.schema_file."
-KEY_SCHEMA_PREFIX = "floeberg.key_schema."
-KEY_SCHEMA_FILE_PREFIX = "floeberg.key_schema_file."
-PLACEMENT_PREFIX = "floeberg.placement."
-KEY_PLACEMENT_PREFIX = "floeberg.key_placement."
-SCHEMA_ORDER_PROPERTY = "floeberg.schema_order"
-KEY_SCHEMA_ORDER_PROPERTY = "floeberg.key_schema_order"
 SKIPPED_PREFIX = "floeberg.skipped."
 EMPTY_PREFIX = "floeberg.empty."
 RANGE_PREFIX = "floeberg.range."
@@ -44,18 +35,17 @@ class CodecProperties:
     placement: str
     order: str
 
+    @classmethod
+    def named(cls, part: str) -> Self:
+        """``part``: "" for values, "key_" for keys."""
+        return cls(
+            codec=f"floeberg.{part}codec",
+            schema=f"floeberg.{part}schema.",
+            schema_file=f"floeberg.{part}schema_file.",
+            placement=f"floeberg.{part}placement.",
+            order=f"floeberg.{part}schema_order",
+        )
 
-VALUE_PROPERTIES = CodecProperties(
-    codec=CODEC_PROPERTY,
-    schema=SCHEMA_PREFIX,
-    schema_file=SCHEMA_FILE_PREFIX,
-    placement=PLACEMENT_PREFIX,
-    order=SCHEMA_ORDER_PROPERTY,
-)
-KEY_PROPERTIES = CodecProperties(
-    codec=KEY_CODEC_PROPERTY,
-    schema=KEY_SCHEMA_PREFIX,
-    schema_file=KEY_SCHEMA_FILE_PREFIX,
-    placement=KEY_PLACEMENT_PREFIX,
-    order=KEY_SCHEMA_ORDER_PROPERTY,
-)
+
+VALUE_PROPERTIES = CodecProperties.named("")
+KEY_PROPERTIES = CodecProperties.named("key_")

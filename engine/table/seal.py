@@ -25,23 +25,15 @@ from engine.table.manifest_seal import ManifestSeal
 from engine.table.properties import (
     ADOPTED_PREFIX,
     CLUSTER_ID_PROPERTY,
-    CODEC_PROPERTY,
     COLUMNS_PROPERTY,
     EMPTY_PREFIX,
     FORMAT_VERSION_PROPERTY,
-    KEY_CODEC_PROPERTY,
-    KEY_PLACEMENT_PREFIX,
-    KEY_SCHEMA_FILE_PREFIX,
-    KEY_SCHEMA_ORDER_PROPERTY,
-    KEY_SCHEMA_PREFIX,
+    KEY_PROPERTIES,
     LAYOUT_PROPERTY,
-    PLACEMENT_PREFIX,
-    SCHEMA_FILE_PREFIX,
-    SCHEMA_ORDER_PROPERTY,
-    SCHEMA_PREFIX,
     SKIPPED_PREFIX,
     TOPIC_ID_PROPERTY,
     TOPIC_PROPERTY,
+    VALUE_PROPERTIES,
 )
 
 SEAL_PROPERTY = "floeberg.seal"
@@ -58,6 +50,7 @@ _SEALS_KEPT = 256
 
 # What only a commit with a snapshot changes.
 _SEALED_PREFIXES = (LEDGER_PREFIX, EMPTY_PREFIX, SKIPPED_PREFIX, ADOPTED_PREFIX)
+_CODECS = (VALUE_PROPERTIES, KEY_PROPERTIES)
 _SEALED_NAMES = frozenset(
     {
         FORMAT_VERSION_PROPERTY,
@@ -65,21 +58,14 @@ _SEALED_NAMES = frozenset(
         TOPIC_PROPERTY,
         TOPIC_ID_PROPERTY,
         LAYOUT_PROPERTY,
-        CODEC_PROPERTY,
-        KEY_CODEC_PROPERTY,
+        *(names.codec for names in _CODECS),
     }
 )
 
-
-_ONCE_WRITTEN_PREFIXES = (
-    SCHEMA_PREFIX,
-    SCHEMA_FILE_PREFIX,
-    PLACEMENT_PREFIX,
-    KEY_SCHEMA_PREFIX,
-    KEY_SCHEMA_FILE_PREFIX,
-    KEY_PLACEMENT_PREFIX,
+_ONCE_WRITTEN_PREFIXES = tuple(
+    prefix for names in _CODECS for prefix in (names.schema, names.schema_file, names.placement)
 )
-_GUARDED_NAMES = frozenset({COLUMNS_PROPERTY, SCHEMA_ORDER_PROPERTY, KEY_SCHEMA_ORDER_PROPERTY})
+_GUARDED_NAMES = frozenset({COLUMNS_PROPERTY, *(names.order for names in _CODECS)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
