@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from engine.reading.log_reader import LogReader
-from floeberg.catalog_settings import catalog_properties
 from floeberg.settings import Settings
 from serving.status.daemon_status import OPEN_FILES, BoundUse
 
@@ -22,7 +21,7 @@ _OPEN_FILES_FOLDER = Path("/proc/self/fd")
 
 def disk_bounds(settings: Settings) -> Iterator[BoundUse]:
     """The disk of a local warehouse, and the fullest one of the log directories. What can't be asked is left out."""
-    warehouse = urlparse(catalog_properties(settings).get("warehouse", ""))
+    warehouse = urlparse(settings.catalog_properties.get("warehouse", ""))
     if warehouse.scheme in {"", "file"} and warehouse.path:
         yield from _fullest(WAREHOUSE_DISK, [Path(unquote(warehouse.path)), settings.data_dir])
     yield from _fullest(LOG_DISK, settings.broker.log_dirs)

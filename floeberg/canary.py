@@ -22,13 +22,14 @@ from engine.kafka_log.segment_reader import read_segment
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
 from engine.trial_topic import TrialTopic
-from floeberg.canary_settings import canary_settings
 from floeberg.check_result import CheckResult, Verdict, good, note
 from floeberg.commands.status import ask_daemon
 from floeberg.daemon import Daemon
 from floeberg.door_token import log_door_token
+from floeberg.free_ports import free_ports
 from floeberg.native_lines import BrokerFacts
-from floeberg.settings import Settings
+from floeberg.settings import CatalogSettings, Listen, Settings, TableDoorSettings, TieringSettings
+from floeberg.settings.topic import TopicSettings
 from serving.status.daemon_status import PartitionStatus
 
 _PREFIX = "__floeberg_canary_"
@@ -103,7 +104,7 @@ def fly(
     began_ms = clock.monotonic_ms()
     with tempfile.TemporaryDirectory(prefix="floeberg-canary-") as folder, contextlib.ExitStack() as made:
         name = f"{_PREFIX}{clock.new_id()[:8]}"
-        own = canary_settings(settings, Path(folder), topic=name, token=log_door_token(settings))
+        own = _settings(settings, Path(folder), name)
         try:
             made.enter_context(Daemon(own, clock, in_process=True))
         except Unavailable as error:
@@ -130,6 +131,23 @@ def fly(
                 topic.delete()
             raise
         yield from _remove(bird)
+
+
+def _settings(settings: Settings, folder: Path, topic: str) -> Settings:
+    """Of the daemon that runs for the canary: the user's log door and broker, everything else in ``folder``. Nothing is
+    put into the spool beside the broker's log directories."""
+    (port,) = free_ports(1)
+    return settings.model_copy(
+        update={
+            "data_dir": folder,
+            "namespace": "canary",
+            "catalog": CatalogSettings(),
+            "log_door": settings.log_door.model_copy(update={"token": log_door_token(settings)}),
+            "table_door": TableDoorSettings(listen=Listen(host="127.0.0.1", port=port)),
+            "tiering": TieringSettings(spool_max_bytes=0, cycle_interval_ms=200),
+            "topics": (TopicSettings(name=topic),),
+        }
+    )
 
 
 def _write(bird: Bird) -> CheckResult:

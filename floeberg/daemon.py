@@ -14,7 +14,6 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.table.catalog.deferred import open_catalog_when_there
 from floeberg.bound_sources import cache_bounds
-from floeberg.catalog_settings import catalog_properties
 from floeberg.data_dir_lock import DataDirLock
 from floeberg.door_token import log_door_token
 from floeberg.end_request import EndRequest
@@ -80,7 +79,7 @@ class Daemon:
         assembly = assemble_tiering(settings, clock, in_process=self._in_process)
         self._resources.callback(assembly.close)
         # A catalog of the doors' own: the writer's belongs to the writer and its lock.
-        catalog = open_catalog_when_there(catalog_properties(settings))
+        catalog = open_catalog_when_there(settings.catalog_properties)
         table_door = self._open_table_door(assembly, catalog)
         log_door = self._open_log_door(assembly, catalog)
         self._resources.callback(self._end_tiering, assembly, self._begin_tiering(assembly))

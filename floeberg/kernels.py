@@ -5,28 +5,25 @@ Compiling takes most of a minute and half a GiB of memory, which is better spent
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 
-KERNEL_MODULES = (
+from engine.formats.format_facts import ENVELOPES, FORMATS
+
+_KERNEL_MODULES = (
     "engine.records.digest_runs",
-    "engine.formats.avro.codec",
-    "engine.formats.json.codec",
-    "engine.formats.envelopes.debezium",
-    "engine.formats.protobuf.codec",
-    "engine.formats.text",
     "engine.kafka_log.batch_writer",
     "engine.kafka_log.segment_reader",
     "engine.reading.log_reader",
     "engine.table.rows.rows",
     "engine.table.proof.verifier",
 )
-"""Importing them compiles every kernel, or loads it from numba's cache."""
+"""Importing them and the formats compiles every kernel, or loads it from numba's cache."""
 
 
 def load_kernels() -> None:
     """Compile what is not in numba's cache yet; the second time it takes about a second."""
-    for module in KERNEL_MODULES:
-        import_module(module)
+    for module in (*_KERNEL_MODULES, *(facts.codec for facts in FORMATS.values()), *ENVELOPES.values()):
+        resolve_name(module)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from engine.formats.codec import OnConflict
-from engine.formats.json.inference import INFER_RECORDS
+from engine.formats.codec import INFER_RECORDS, OnConflict
+from engine.formats.proposals import ON_CONFLICT_OPTION
 from engine.table.columns import TableLayout
 from floeberg.java.jdk import java_command
 from floeberg.schema_sources import SchemaSources
-from floeberg.settings import Settings, TopicSettings
+from floeberg.settings import Settings
+from floeberg.settings.topic import TopicSettings
 from tiering.spark_session import SparkSettings
 from tiering.tiering_limits import TieringLimits
 from tiering.topic_rule import TopicRule
@@ -36,11 +37,9 @@ def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, 
 
 def _codec_options(topic: TopicSettings) -> dict[str, str]:
     """What is not as by default; it is stored with the table, so nothing secret may be among it."""
-    options = _conflict_option(topic)
+    options = {**_conflict_option(topic), **topic.format_options("value")}
     if topic.unwrap is not None:
         options["unwrap"] = topic.unwrap
-    if topic.csv is not None:
-        options.update(topic.csv.options)
     if topic.infer_records is not None:
         options[INFER_RECORDS] = str(topic.infer_records)
     return options
@@ -48,13 +47,13 @@ def _codec_options(topic: TopicSettings) -> dict[str, str]:
 
 def _key_options(topic: TopicSettings) -> dict[str, str]:
     """As ``_codec_options``, for the codec of typed keys."""
-    return {**_conflict_option(topic), **({} if topic.key_csv is None else topic.key_csv.options)}
+    return {**_conflict_option(topic), **topic.format_options("key")}
 
 
 def _conflict_option(topic: TopicSettings) -> dict[str, str]:
     if OnConflict(topic.on_conflict) is OnConflict.SIBLING:
         return {}
-    return {"on_conflict": topic.on_conflict}
+    return {ON_CONFLICT_OPTION: topic.on_conflict}
 
 
 def tiering_limits(settings: Settings) -> TieringLimits:

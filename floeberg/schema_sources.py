@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.clock import Clock
+from engine.formats.format_facts import format_of_schema_file
 from engine.schemas.cache import SchemaCache
 from engine.schemas.desk import SchemaDesk, SourceHealth
 from engine.schemas.folder import SchemaFile, SchemaFolder
@@ -13,8 +14,8 @@ from engine.schemas.registry import SchemaRegistry
 from engine.schemas.source import SchemaSource
 from engine.schemas.subjects import SubjectRule, SubjectStrategy
 from engine.schemas.topics import RegistrySchemas
-from floeberg.registry_settings import RegistrySettings
-from floeberg.settings import TopicSettings
+from floeberg.settings.registry import RegistrySettings
+from floeberg.settings.topic import TopicSettings
 
 CACHE_FOLDER = "schemas"
 """Under ``data_dir``; what is in it can be asked for again."""
@@ -35,7 +36,7 @@ class SchemaSources:
         if topic.schema_path is None:
             return None
         # By its name, not by what is there: a folder may be mounted late.
-        return (SchemaFile if topic.schema_path.suffix == ".json" else SchemaFolder)(topic.schema_path)
+        return (SchemaFile if format_of_schema_file(topic.schema_path) else SchemaFolder)(topic.schema_path)
 
     def health(self) -> tuple[SourceHealth, ...]:
         """Of each registry; folders are there or not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from pyiceberg.catalog import Catalog
 from engine.broker import Broker
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
+from engine.formats.format_facts import facts_of, format_of_schema_file
 from engine.kafka_log.log_directory import scan_log_directories
-from engine.schemas.folder import SUFFIXES, SchemaFolder, read_schema
+from engine.schemas.folder import SchemaFolder, read_schema
 from engine.schemas.http import RegistryHttp
 from engine.schemas.registry import SchemaRegistry
 from engine.schemas.source import Role
@@ -22,10 +23,11 @@ from floeberg.broker_facts import meta_properties
 from floeberg.check_result import CheckResult, Verdict, good, guarded, note
 from floeberg.java.jdk import java_command, java_version
 from floeberg.kernels import load_kernels
-from floeberg.registry_settings import RegistrySettings
 from floeberg.room_settings import topic_rules
 from floeberg.schema_sources import SchemaSources, registry_access, subject_rule
-from floeberg.settings import Settings, TopicSettings
+from floeberg.settings import Settings
+from floeberg.settings.registry import RegistrySettings
+from floeberg.settings.topic import TopicSettings
 from floeberg.topic_tables import TopicTables
 from tiering.spool import SPOOL_SUFFIX
 
@@ -128,21 +130,21 @@ def _check_source(name: str, rule: TopicSettings, clock: Clock) -> CheckResult:
     if rule.registry is not None:
         return _check_registry(name, rule, rule.registry, clock)
     assert rule.schema_path is not None, "schemas are in a registry or in files"
-    formats = sorted({rule.value, rule.key} & SUFFIXES.keys())
-    if rule.schema_path.suffix == ".json":
-        read_schema(rule.schema_path, "json", rule.schema_path.parent)
+    alone = format_of_schema_file(rule.schema_path)
+    if alone is not None:
+        read_schema(rule.schema_path, alone, rule.schema_path.parent)
         return good(name, f"the schema {rule.schema_path} can be used")
-    wanted = " or ".join(f"<id>{suffix}" for schema_format in formats for suffix in SUFFIXES[schema_format])
+    endings = {one: facts_of(one).schema_endings for one in sorted({rule.value, rule.key})}
+    wanted = " or ".join(f"<id>{ending}" for some in endings.values() for ending in some)
     if not rule.schema_path.is_dir():
         raise Invalid(f"there is no folder {rule.schema_path}", next_step=f"make it, and put {wanted} files into it")
-    return _check_folder(name, rule.schema_path, formats, wanted)
+    return _check_folder(name, rule.schema_path, endings, wanted)
 
 
-def _check_folder(name: str, folder: Path, formats: Sequence[str], wanted: str) -> CheckResult:
+def _check_folder(name: str, folder: Path, endings: Mapping[str, Sequence[str]], wanted: str) -> CheckResult:
     source, count = SchemaFolder(folder), 0
-    for schema_format in formats:
-        suffixes = SUFFIXES[schema_format]
-        ids = {path.name.removesuffix(end) for end in suffixes for path in folder.glob(f"*{end}")}
+    for schema_format, ends in endings.items():
+        ids = {path.name.removesuffix(end) for end in ends for path in folder.glob(f"*{end}")}
         for schema_id in sorted(int(found) for found in ids if found.isdecimal()):
             source.get(schema_id, schema_format)
             count += 1

@@ -13,7 +13,6 @@ from engine.table.catalog.deferred import open_catalog_when_there
 from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
 from floeberg.bound_sources import disk_bounds
-from floeberg.catalog_settings import catalog_properties
 from floeberg.room_settings import spark_settings, tiering_limits, topic_rules
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
@@ -52,7 +51,7 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     """
     limits = tiering_limits(settings)
     rewriter = InProcessRewriter() if in_process else _spark_rewriter(settings)
-    catalog = open_catalog_when_there(catalog_properties(settings))
+    catalog = open_catalog_when_there(settings.catalog_properties)
     writer = TableWriter(catalog, clock, namespace=settings.namespace, gather=rewriter.gather)
     verifier = Verifier()
     broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)

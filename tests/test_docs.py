@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from floeberg.cli import app
-from floeberg.settings_file import load_settings
+from floeberg.settings.file import load_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -7,17 +7,18 @@ restart changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pkgutil import resolve_name
 
 import structlog
 
 from engine.errors import Invalid
-from engine.formats.json.inference import DEFAULT_INFER_RECORDS, INFER_RECORDS, INFERENCE, OPEN, merged_schema
+from engine.formats.codec import DEFAULT_INFER_RECORDS, INFER_RECORDS, INFERENCE, OPEN
+from engine.formats.format_facts import facts_of
 from engine.schemas.source import Role
 from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
 from tiering.topic_rule import TopicRule
 
-_FORMAT = "json"
 _MOST_FRUITLESS = 4
 """Proposals that add nothing: workers may be a schema behind, but not for ever."""
 
@@ -33,7 +34,8 @@ class SchemaInference:
             (rule.layout.key, rule.key_options) if of_keys else (rule.value_format, rule.codec_options)
         )
         self._of_keys = of_keys
-        self._may_infer = schema_format == _FORMAT and rule.schema_source is None
+        self._inference = facts_of(schema_format).inference
+        self._may_infer = self._inference is not None and rule.schema_source is None
         self._records = int(options.get(INFER_RECORDS, DEFAULT_INFER_RECORDS))
         self._fruitless = 0
 
@@ -48,7 +50,8 @@ class SchemaInference:
         Invalid: a schema that the table refuses ends inference, and the records keep their bytes."""
         known = self._inferred(table)
         newest = min(known, default=0)
-        text = merged_schema(known.get(newest), proposed)
+        assert self._inference is not None, "only formats that infer propose schemas"
+        text = resolve_name(self._inference)(known.get(newest), proposed)
         if text is None:
             self._fruitless += 1
             self._may_infer &= self._fruitless < _MOST_FRUITLESS

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
-from engine.formats.codec import CodecSpec, propose_fields
-from engine.formats.csv.dialect import CSV_COLUMNS
-from engine.formats.proposals import on_conflict_of
+from engine.formats.proposals import first_fields, on_conflict_of
 from engine.parquet.settings import ParquetSettings
 from engine.schemas.source import Role
 from engine.table.commit.identity import check_same
@@ -25,15 +21,6 @@ from tiering.schema_inference import SchemaInference
 from tiering.schema_resolver import SchemaResolver
 from tiering.tiering_limits import TieringLimits
 from tiering.topic_rule import TopicRule
-
-_FORMATS_WITH_SCHEMAS = frozenset({"avro", "protobuf"})
-
-
-def _fields_without_schema(codec: CodecSpec) -> tuple[pa.Field, ...]:
-    """The columns a table begins with: CSV's are declared, other formats without schemas have one, the rest none."""
-    if codec.name in _FORMATS_WITH_SCHEMAS:
-        return ()
-    return propose_fields(codec.name, codec.options.get(CSV_COLUMNS, ""), (), options=codec.options).fields
 
 
 class TieredTopic:
@@ -104,9 +91,9 @@ class TieredTopic:
             cluster_id=cluster_id,
             layout=rule.layout,
             codec=codec,
-            value_fields=_fields_without_schema(codec),
+            value_fields=first_fields(codec),
             key_codec=key_codec,
-            key_fields=() if key_codec is None else _fields_without_schema(key_codec),
+            key_fields=() if key_codec is None else first_fields(key_codec),
             is_gone=is_gone,
         )
         self._opened_at_ms = self._clock.monotonic_ms()

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from importlib import import_module
+from functools import partial
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -15,20 +16,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.records.records import ByteSpans
+from engine.formats.format_facts import ENVELOPES, facts_of
+from engine.records.records import NULL_LENGTH, ByteSpans
 
 NO_REASON = -1
 
-# A worker imports only the format it runs: the Avro kernels take longer to load than a raw topic takes to rewrite.
-_MODULE_OF_FORMAT = {
-    "raw": "engine.formats.raw",
-    "string": "engine.formats.text",
-    "avro": "engine.formats.avro.codec",
-    "csv": "engine.formats.csv.codec",
-    "json": "engine.formats.json.codec",
-    "protobuf": "engine.formats.protobuf.codec",
-}
-_MODULE_OF_ENVELOPE = {"debezium": "engine.formats.envelopes.debezium"}
+INFERENCE, OPEN = "inference", "open"
+"""The option, and its value, by which a codec may propose a schema for values that name none."""
+
+INFER_RECORDS, DEFAULT_INFER_RECORDS = "infer_records", 100_000
+"""A table that holds this many offsets has the columns it keeps."""
 
 PLAIN_SCHEMA_ID = -1
 """The schema of values that name none: the newest of the topic, which no registry gives this id."""
@@ -58,7 +55,7 @@ class Verdict(IntEnum):
 class CodecSpec:
     """Everything a worker needs to open a codec: no network, no registry, picklable.
 
-    ``name`` is the format's (raw, string, avro, protobuf, json, csv); ``schemas`` maps a writer schema's id to its
+    ``name`` is the format's; ``schemas`` maps a writer schema's id to its
     text with all references resolved; ``unresolved`` maps an id that nobody can resolve to the reason;
     ``placements`` says for a schema's id which of its fields do not stand in the column of their own name.
     """
@@ -185,17 +182,13 @@ def open_codec(spec: CodecSpec, fields: Sequence[pa.Field]) -> ValueCodec:
 
     Raises Invalid for a format that does not exist or columns that the format can't fill.
     """
-    module = _format(spec.name)
-
-    def plain(inner_fields: tuple[pa.Field, ...]) -> ValueCodec:
-        codec: ValueCodec = module.open_codec(spec, inner_fields)
-        return codec
-
+    # A worker imports only the format it runs: Avro's kernels take longer to load than a raw topic takes to rewrite.
+    opened = partial(resolve_name(facts_of(spec.name).codec).open_codec, spec)
     envelope = _envelope(spec.options)
-    if envelope is None:
-        return plain(tuple(fields))
-    unwrapped: ValueCodec = envelope.open_codec(spec.name, plain, tuple(fields))
-    return unwrapped
+    if envelope is not None:
+        opened = partial(envelope.open_codec, spec.name, opened)
+    codec: ValueCodec = opened(tuple(fields))
+    return codec
 
 
 def propose_fields(
@@ -212,23 +205,13 @@ def propose_fields(
     ``known`` the schemas the columns come from, oldest first: by them a renamed field is known again. ``options`` the
     codec's. Raises Invalid for a format that does not exist or a text that is no schema.
     """
-    module = _format(spec_name)
-
-    def plain(inner_fields: tuple[pa.Field, ...]) -> FieldProposal:
-        found: FieldProposal = module.propose_fields(schema_text, inner_fields, tuple(known), OnConflict(on_conflict))
-        return found
-
+    of_format = resolve_name(facts_of(spec_name).codec).propose_fields
+    proposed = partial(of_format, schema_text, known=tuple(known), on_conflict=OnConflict(on_conflict))
     envelope = _envelope(options)
-    if envelope is None:
-        return plain(tuple(existing))
-    proposal: FieldProposal = envelope.propose_fields(spec_name, plain, tuple(existing))
+    if envelope is not None:
+        proposed = partial(envelope.propose_fields, spec_name, proposed)
+    proposal: FieldProposal = proposed(tuple(existing))
     return proposal
-
-
-def _format(name: str) -> Any:
-    if name not in _MODULE_OF_FORMAT:
-        raise Invalid(f"there is no value format {name!r}; there are {', '.join(sorted(_MODULE_OF_FORMAT))}")
-    return import_module(_MODULE_OF_FORMAT[name])
 
 
 def _envelope(options: Mapping[str, str]) -> Any | None:
@@ -236,9 +219,9 @@ def _envelope(options: Mapping[str, str]) -> Any | None:
     name = options.get("unwrap")
     if name is None:
         return None
-    if name not in _MODULE_OF_ENVELOPE:
-        raise Invalid(f"there is no envelope {name!r}; there is {', '.join(sorted(_MODULE_OF_ENVELOPE))}")
-    return import_module(_MODULE_OF_ENVELOPE[name])
+    if name not in ENVELOPES:
+        raise Invalid(f"there is no envelope {name!r}; there is {', '.join(sorted(ENVELOPES))}")
+    return resolve_name(ENVELOPES[name])
 
 
 def struct_of(columns: Sequence[pa.Array], fields: Sequence[pa.Field], row_count: int) -> pa.StructArray:
@@ -295,3 +278,15 @@ def add_fields(existing: Sequence[pa.Field], *wanted: pa.Field) -> FieldProposal
     )
     added = (field for field in wanted if field.name not in present)
     return FieldProposal(fields=(*existing, *added), conflicts=conflicts)
+
+
+def checked_spans(column: pa.Array, name: str, wanted: NDArray[np.bool_]) -> ByteSpans:
+    """The strings of the wanted rows, null elsewhere. Raises Corrupt for a damaged column."""
+    spans = ByteSpans.from_arrow(column)
+    if len(spans) != len(wanted):
+        raise Corrupt(f"the column {name} has {len(spans)} rows, {len(wanted)} were asked about")
+    end = spans.start + np.maximum(spans.length, 0)
+    if len(spans) and bool(((spans.length < NULL_LENGTH) | (spans.start < 0) | (end > len(spans.data))).any()):
+        raise Corrupt(f"the column {name} has offsets that leave its data")
+    length = np.where(wanted, spans.length, np.int32(NULL_LENGTH)).astype(np.int32)
+    return ByteSpans(data=spans.data, start=spans.start, length=length)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.formats.codec import CodecSpec, FieldProposal, KnownSchema, OnConflict, propose_fields
+from engine.formats.format_facts import facts_of
 
 ON_CONFLICT_OPTION = "on_conflict"
 """The codec option that a topic's setting of the same name travels in."""
@@ -16,6 +17,15 @@ ON_CONFLICT_OPTION = "on_conflict"
 def on_conflict_of(options: Mapping[str, str]) -> OnConflict:
     """What a codec's options ask for. Raises ValueError for a word that no setting has."""
     return OnConflict(options.get(ON_CONFLICT_OPTION, OnConflict.SIBLING))
+
+
+def first_fields(codec: CodecSpec) -> tuple[pa.Field, ...]:
+    """The columns a table begins with: those that its options declare or the format always has, none where the first
+    schema brings them."""
+    facts = facts_of(codec.name)
+    if facts.needs_schemas:
+        return ()
+    return propose_fields(codec.name, codec.options.get(facts.columns_option, ""), (), options=codec.options).fields
 
 
 def propose_schema(

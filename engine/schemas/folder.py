@@ -5,26 +5,16 @@ What a schema imports (Protobuf) or refers to (JSON) lies in the same folder or 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from pkgutil import resolve_name
 
 from engine.errors import Invalid, Unavailable
-from engine.formats.json.references import external_references
+from engine.formats.format_facts import facts_of
 from engine.schemas.source import FoundSchema, Role
-from engine.schemas.text import TYPE_OF_FORMAT, WrittenSchema, codec_text
+from engine.schemas.text import WrittenSchema, codec_text
 
 MAX_FILES = 256  # that one schema needs, at any distance
-
-SUFFIXES = {
-    "avro": (".avsc",),
-    "protobuf": (".proto", ".desc"),
-    "json": (".json", ".schema.json"),
-}
-"""Of a schema's file by the codec's name, the first that exists is read."""
-
-# In a comment too: a file too many costs nothing.
-_IMPORT = re.compile(r"""\bimport\s+(?:public\s+|weak\s+)?["']([^"']+)["']""")
 
 
 class SchemaFolder:
@@ -35,7 +25,7 @@ class SchemaFolder:
 
     def get(self, schema_id: int, schema_format: str) -> str:
         """Raises Invalid for a file that is missing or no schema, Unavailable for a folder that can't be read."""
-        names = [f"{schema_id}{suffix}" for suffix in SUFFIXES.get(schema_format, ())]
+        names = [f"{schema_id}{ending}" for ending in facts_of(schema_format).schema_endings]
         for name in names:
             path = self._folder / name
             if path.is_file():
@@ -89,15 +79,16 @@ class SchemaFile:
 
 def read_schema(path: Path, schema_format: str, folder: Path) -> str:
     """A file's schema as the codec reads it, with what it needs of ``folder``. Raises Invalid, Unavailable."""
-    if path.suffix == ".desc":
-        from engine.formats.protobuf.descriptors import read_descriptor_set
-
-        return read_descriptor_set(_bytes(path))
+    facts = facts_of(schema_format).schemas
+    assert facts is not None, "a format without schemas has no files of them"
+    if path.suffix in facts.compiled:
+        return str(resolve_name(facts.compiled[path.suffix])(_bytes(path)))
     text = _text(path)
-    named = _NAMES_IN[schema_format]
     references: dict[str, str] = {}
-    _follow(named(text), named, folder, references, {path.resolve()})
-    schema = WrittenSchema(schema_type=TYPE_OF_FORMAT[schema_format], text=text, references=references)
+    if facts.references is not None:
+        named = resolve_name(facts.references)
+        _follow(named(text), named, folder, references, {path.resolve()})
+    schema = WrittenSchema(schema_type=facts.type_name, text=text, references=references)
     return codec_text(schema, schema_format, f"the file {path.name}")
 
 
@@ -130,16 +121,3 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise Unavailable(f"the schema's file {path.name} can't be read: {error.strerror}", file=str(path)) from error
-
-
-def _nothing(text: str) -> Iterable[str]:
-    """A schema of Avro in a file is complete in itself."""
-    del text
-    return ()
-
-
-_NAMES_IN: dict[str, Callable[[str], Iterable[str]]] = {
-    "avro": _nothing,
-    "protobuf": _IMPORT.findall,
-    "json": external_references,
-}

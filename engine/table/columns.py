@@ -15,6 +15,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from engine.errors import Invalid
+from engine.formats.format_facts import FORMATS, noted_columns
 from engine.parquet.leaves import FIELD_ID_KEY
 
 UTC = "UTC"
@@ -26,19 +27,11 @@ HEADERS_TYPE = pa.list_(
 )
 
 
-_CODECS_OWN = frozenset({"kafka_rest", "kafka_form"})
-"""Codecs fill them, like the value's columns: with the text of what has no column, and with how a text was spelled."""
-
-_KEYS_WITH_SCHEMAS = frozenset({"avro", "protobuf", "json"})
-_TYPED_KEYS = _KEYS_WITH_SCHEMAS | {"csv"}
-_PLAIN_KEYS = frozenset({"string", "raw"})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
     """What a topic's settings decide about Kafka's own columns: the prefix of their names and the type of the key.
 
-    ``key``: string and raw are the column itself; a value format's name makes it a struct of that codec's fields.
+    ``key`` names a format: a plain one's column is the key itself, any other's a struct of that codec's fields.
     """
 
     prefix: str = "kafka_"
@@ -47,19 +40,18 @@ class TableLayout:
     def __post_init__(self) -> None:
         if not self.prefix or not self.prefix.isascii():
             raise Invalid(f"a column prefix is one or more ASCII characters, not {self.prefix!r}")
-        if self.key not in _PLAIN_KEYS | _TYPED_KEYS:
-            known = ", ".join(sorted(_PLAIN_KEYS | _TYPED_KEYS))
-            raise Invalid(f"a topic's key is one of {known}, not {self.key!r}")
+        if self.key not in FORMATS:
+            raise Invalid(f"a topic's key is one of {', '.join(sorted(FORMATS))}, not {self.key!r}")
 
     @property
     def has_typed_key(self) -> bool:
         """Whether a codec makes the key's column, and its bytes again."""
-        return self.key in _TYPED_KEYS
+        return FORMATS[self.key].plain_key is None
 
     @property
     def key_has_schemas(self) -> bool:
         """Whether keys may name a writer schema: the columns of the key are then known with the first one."""
-        return self.key in _KEYS_WITH_SCHEMAS
+        return FORMATS[self.key].schemas is not None
 
     @property
     def partition(self) -> str:
@@ -140,13 +132,14 @@ class TableLayout:
         )
 
     def _key_field(self, key_fields: Sequence[pa.Field]) -> tuple[pa.Field, ...]:
-        if not self.has_typed_key:
-            return (pa.field(self.key_column, pa.string() if self.key == "string" else pa.binary()),)
+        plain = FORMATS[self.key].plain_key
+        if plain is not None:
+            return (pa.field(self.key_column, pa.type_for_alias(plain)),)
         return (pa.field(self.key_column, pa.struct(list(key_fields))),) if key_fields else ()
 
     def is_metadata(self, name: str) -> bool:
-        """Whether a column is, or would be taken for, one of Kafka's own; engines compare names without case."""
-        return name.casefold().startswith(self.prefix.casefold()) and name not in _CODECS_OWN
+        """Whether engines, which compare names without case, would take a column for one of Kafka's own."""
+        return name.casefold().startswith(self.prefix.casefold()) and name not in noted_columns()
 
     def to_json(self) -> str:
         return json.dumps({"prefix": self.prefix, "key": self.key}, sort_keys=True)

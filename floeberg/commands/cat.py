@@ -113,14 +113,16 @@ def _plain_records(records: Records, partition: int, codecs: RowCodecs) -> Itera
 
 def _decoded(content: ByteSpans, decoded: Decoded | None, codec: ValueCodec | None) -> list[Any]:
     """Each string as its columns where these are all of it, else as text."""
-    from engine.formats.json.mapping import OWN_COLUMNS
+    from engine.formats.format_facts import facts_of
 
     texts = [_text(content[row]) for row in range(len(content))]
     if decoded is None:
         return texts
     columns = decoded.columns.to_pylist()
-    if codec is not None and codec.name == "json":
-        columns = [row and {name: part for name, part in row.items() if name not in OWN_COLUMNS} for row in columns]
+    if codec is not None:
+        facts = facts_of(codec.name)
+        unshown = {facts.rest_column, *facts.spelling_columns}
+        columns = [row and {name: part for name, part in row.items() if name not in unshown} for row in columns]
     is_whole = [text is not None and decoded.reason_of(row) is None for row, text in enumerate(texts)]
     return [plain(column) if whole else text for column, whole, text in zip(columns, is_whole, texts, strict=True)]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from floeberg.settings import Settings
-from floeberg.settings_file import find_settings_file, load_settings
+from floeberg.settings.file import find_settings_file, load_settings
 
 if TYPE_CHECKING:
     # Together they take a second to import, and not every command needs them.
@@ -49,9 +49,8 @@ class CommandContext:
     def catalog(self) -> Catalog:
         """Raises ``Invalid``, ``Unavailable``."""
         from engine.table.catalog.access import open_catalog
-        from floeberg.catalog_settings import catalog_properties
 
-        return open_catalog(catalog_properties(self.settings))
+        return open_catalog(self.settings.catalog_properties)
 
     @cached_property
     def tables(self) -> TopicTables:

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from engine.errors import Invalid
+from engine.formats.format_facts import FORMATS, facts_of
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from engine.formats.evolution.schema_effect import SchemaEffect
     from engine.table.topic_table import TopicTable
     from floeberg.settings import Settings
+
+_ENDINGS = ", ".join(ending for facts in FORMATS.values() for ending in facts.schema_endings)
 
 schema = typer.Typer(name="schema", help="What tables make of schemas.", no_args_is_help=True)
 
@@ -30,7 +33,7 @@ def _schema() -> None:
 def check(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(help="The topic.")],
-    file: Annotated[Path, typer.Argument(help="The new schema: .avsc, .proto, .desc or .json.")],
+    file: Annotated[Path, typer.Argument(help=f"The new schema: {_ENDINGS}.")],
     of_key: Annotated[bool, typer.Option("--key", help="A schema of keys, not of values.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -68,16 +71,16 @@ def effect_on(table: TopicTable, file: Path, *, of_key: bool, on_conflict: OnCon
 
 
 def _read(file: Path, codec: CodecSpec, topic: str) -> str:
-    from engine.schemas.folder import SUFFIXES, read_schema
+    from engine.schemas.folder import read_schema
 
-    suffixes = SUFFIXES.get(codec.name)
-    if suffixes is None:
+    endings = facts_of(codec.name).schema_endings
+    if not endings:
         raise Invalid(f"The topic's format, {codec.name}, has no schemas", topic=topic)
-    if not file.name.endswith(suffixes):
+    if not file.name.endswith(endings):
         raise Invalid(
             f"The topic's format is {codec.name}, and {file.name} ends otherwise",
             topic=topic,
-            next_step=f"name a file that ends with {' or '.join(suffixes)}",
+            next_step=f"name a file that ends with {' or '.join(endings)}",
         )
     if not file.is_file():
         raise Invalid("The schema's file is not there", file=str(file))

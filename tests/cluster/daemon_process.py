@@ -18,7 +18,7 @@ from engine.fault_points import FaultPoint
 from floeberg.daemon import Daemon
 from floeberg.end_request import EndRequest
 from floeberg.log_output import configure_logging
-from floeberg.settings_file import load_settings
+from floeberg.settings.file import load_settings
 
 PAUSE_FILE = "pause"
 

@@ -23,13 +23,12 @@ from engine.fault_points import KillAt, arm
 from floeberg.daemon import Daemon
 from floeberg.end_request import EndRequest
 from floeberg.log_output import configure_logging
-from floeberg.settings_file import load_settings
+from floeberg.settings.file import load_settings
 from floeberg.tied_process import end_with_parent, tied
 
 _LOADED_ON_THE_WAY = (
     "engine.formats.avro.codec",
-    "engine.formats.raw",
-    "engine.formats.text",
+    "engine.formats.plain",
     "engine.warehouse.durable_file_io",
     "anyio._backends._asyncio",
     "numpy.ma",

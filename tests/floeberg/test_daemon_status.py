@@ -22,7 +22,7 @@ from floeberg.daemon import Daemon
 from floeberg.door_token import TOKEN_FILE
 from floeberg.end_request import EndRequest
 from floeberg.free_ports import free_ports
-from floeberg.settings_file import load_settings
+from floeberg.settings.file import load_settings
 from tests.faults.broken_world import BrokenWorld, moved_away
 
 PATIENCE_SECONDS = 90.0

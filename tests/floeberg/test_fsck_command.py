@@ -9,7 +9,7 @@ import pytest
 from floeberg.commands.fsck import _compacted
 from floeberg.local_broker import LocalBroker
 from floeberg.settings import Settings
-from floeberg.settings_file import load_settings
+from floeberg.settings.file import load_settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("broker")]
 

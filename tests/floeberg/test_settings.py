@@ -12,7 +12,7 @@ from engine.formats.csv.dialect import CsvDialect, CsvQuote, csv_columns
 from floeberg.room_settings import topic_rules
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
-from floeberg.settings_file import find_settings_file, load_settings
+from floeberg.settings.file import find_settings_file, load_settings
 
 LEAST = '[broker]\nbootstrap = "localhost:9092"\nlog_dirs = ["/kafka"]\n'
 AVRO = '[[topics]]\nvalue = "avro"\nschemas = '
@@ -108,6 +108,9 @@ def test_csv_lines_are_declared_with_the_topic(tmp_path: Path) -> None:
         (LEAST + '[[topics]]\nvalue = "csv"\n', r'value = "csv" and csv = .* belong together'),
         (LEAST + '[[topics]]\nkey_csv = {columns = ["a:int"]}\n', r'key = "csv" and key_csv = .* belong together'),
         (LEAST + '[[topics]]\nvalue = "csv"\ncsv = {columns = ["a:money"]}\n', 'csv: a CSV column is "name:type"'),
+        (LEAST + '[[topics]]\nvalue = "csv"\ncsv = {columns = ["a:int"], delim = ";"}\n', "csv, delim: is no setting"),
+        (LEAST + '[[topics]]\nvalue = "csv"\ncsv = ["a:int"]\n', "csv: it is a table of options"),
+        (LEAST + "[[topics]]\ncolour = 1\n", r"\[\[topics\]\] number 1: colour is no setting"),
         (LEAST + '[[topics]]\ncluster_by = ["a"]\n', "cluster_by is not supported in this version"),
         (LEAST + '[[topics]]\nkey = "int"\n', r"number 1, key: it is .*\"string\" or \"raw\", not 'int'"),
         (

@@ -17,9 +17,9 @@ from floeberg.data_dir_lock import DataDirLock, owner_of
 from floeberg.door_token import TOKEN_FILE, log_door_token
 from floeberg.http_server import HttpServer
 from floeberg.java.plugin_jar import broker_properties
-from floeberg.registry_settings import RegistrySettings
 from floeberg.schema_sources import registry_access
 from floeberg.settings import BrokerSettings, Listen, LogDoorSettings, Settings
+from floeberg.settings.registry import RegistrySettings
 
 HOLD_LOCK = """
 import sys, time

@@ -8,7 +8,8 @@ import pytest
 
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from floeberg.check_result import Verdict
-from floeberg.settings import BrokerSettings, Settings, TopicSettings
+from floeberg.settings import BrokerSettings, Settings
+from floeberg.settings.topic import TopicSettings
 from floeberg.setup_checks import check_tables
 from floeberg.topic_tables import TopicTables
 from tests.tiering.tiering_world import TieringWorld

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.python_producers import python_producers
 from bench.value_records import KINDS, RecordKind
-from floeberg.settings import TopicSettings
+from floeberg.settings.topic import TopicSettings
 
 PRODUCERS = {
     "values-avro": "avro_confluent",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.formats.json.inference import INFER_RECORDS
+from engine.formats.codec import INFER_RECORDS
 from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import Invalid
@@ -12,13 +12,15 @@ from engine.formats.avro.schema import MAX_SCHEMA_DEPTH, PRIMITIVES
 _NAMED = ("record", "error", "enum", "fixed")
 
 
-def inline_references(schema_text: str, referenced_texts: Sequence[str]) -> str:
-    """The schema with each type of the referenced ones defined where it is first used.
+def inline_references(schema_text: str, references: Mapping[str, str]) -> str:
+    """The schema with each type of the referenced ones (by any name) defined where it is first used.
 
     Raises Invalid when a text is not JSON or is nested too deeply.
     """
+    if not references:
+        return schema_text
     inliner = _Inliner()
-    for text in referenced_texts:
+    for text in references.values():
         inliner.collect(_load(text), "", 0)
     return json.dumps(inliner.inline(_load(schema_text), "", 0))
 

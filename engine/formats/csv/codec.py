@@ -19,6 +19,7 @@ from engine.formats.codec import (
     OnConflict,
     Verdict,
     add_fields,
+    checked_spans,
     column_of,
     rows_in_order,
     struct_of,
@@ -26,7 +27,6 @@ from engine.formats.codec import (
 from engine.formats.csv.dialect import CsvColumn, CsvDialect, csv_columns
 from engine.formats.csv.fields import read_texts, spell, within_years
 from engine.formats.csv.lines import CsvLines
-from engine.formats.single_column import checked_spans
 from engine.formats.writer_schemas import Findings, distinct
 from engine.records.records import NULL_LENGTH, ByteSpans
 

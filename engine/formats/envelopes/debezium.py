@@ -29,6 +29,7 @@ from engine.formats.codec import (
     struct_of,
 )
 from engine.formats.envelopes import connect_json
+from engine.formats.format_facts import noted_columns
 from engine.records.records import ByteSpans
 
 AFTER, OPERATION = "after", "op"
@@ -40,22 +41,24 @@ ROW_OPERATIONS = pa.array(["c", "u", "r"])
 WITH_SCHEMAS = "json"
 """The format whose values Kafka Connect may write with their schema beside."""
 
-# Columns that a format adds to the value's own fields; they keep their names.
-_OF_FORMATS = ("kafka_form", "json_form", "kafka_rest", "protobuf_message")
-# What would be taken for the envelope's columns, Kafka's or a format's; engines compare names without case.
-_TAKEN = re.compile(rf"(?:{ESCAPE})*(?:(?:{PREFIX}|kafka_).*|json_form|protobuf_message)", re.IGNORECASE | re.DOTALL)
-
 AMBIGUOUS = "the row after the change has nothing but nulls, and the operation does not tell that there is one"
 
 
 def envelope_column(field: str) -> str:
-    """The column of a field of the envelope."""
-    return field if field in _OF_FORMATS else PREFIX + field
+    """The column of a field of the envelope; what a format notes beside the value's own fields keeps its name."""
+    return field if field in noted_columns() else PREFIX + field
 
 
 def image_column(field: str) -> str:
     """The column of a field of the row; one that would be taken for another gets ``after_`` in front."""
-    return ESCAPE + field if _TAKEN.fullmatch(field) else field
+    return ESCAPE + field if _is_taken(field) else field
+
+
+def _is_taken(field: str) -> bool:
+    """Whether a name is the envelope's, Kafka's or a format's; engines compare names without case."""
+    names = "|".join(map(re.escape, noted_columns()))
+    taken = rf"(?:{ESCAPE})*(?:(?:{PREFIX}|kafka_).*|{names})"
+    return re.fullmatch(taken, field, re.IGNORECASE | re.DOTALL) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +72,11 @@ class _Laid:
     @classmethod
     def of(cls, column: pa.Field) -> _Laid:
         name: str = column.name
-        if name in _OF_FORMATS:
+        if name in noted_columns():
             return cls(column=column, field=name, is_image=False)
         if name.startswith(PREFIX):
             return cls(column=column, field=name[len(PREFIX) :], is_image=False)
-        field = name[len(ESCAPE) :] if name.startswith(ESCAPE) and _TAKEN.fullmatch(name) else name
+        field = name[len(ESCAPE) :] if name.startswith(ESCAPE) and _is_taken(name) else name
         return cls(column=column, field=field, is_image=True)
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
 from engine.formats.codec import (
+    INFERENCE,
+    OPEN,
     PLAIN_SCHEMA_ID,
     CodecSpec,
     Columns,
@@ -25,14 +27,15 @@ from engine.formats.columns.binding import Binding
 from engine.formats.columns.operations import FIRST_KEPT
 from engine.formats.columns.program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, HEADER_BYTES, NULL_VALUE, read_headers
+from engine.formats.format_facts import REST_COLUMN
 from engine.formats.json import operations as op
 from engine.formats.json.arena import JsonArena
 from engine.formats.json.encode_program import EncodeProgram, compile_form
 from engine.formats.json.encoder import encode_with
 from engine.formats.json.fields import propose_fields
 from engine.formats.json.form import form_of, text_of
-from engine.formats.json.inference import INFERENCE, MAX_VERSIONS, OPEN, Inference
-from engine.formats.json.mapping import REST_COLUMN, form_column
+from engine.formats.json.inference import MAX_VERSIONS, Inference
+from engine.formats.json.mapping import form_column
 from engine.formats.json.program import JsonProgram, compile_program
 from engine.formats.writer_schemas import Findings, WriterSchemas, distinct, ids_of
 from engine.records.records import NULL_LENGTH, ByteSpans

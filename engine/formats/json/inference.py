@@ -21,12 +21,6 @@ from engine.formats.json.member_order import ordered
 from engine.formats.json.schema import parse_schema
 from engine.records.records import ByteSpans
 
-INFERENCE, OPEN = "json.inference", "open"
-"""The option, and its value, by which a codec may propose a schema."""
-
-INFER_RECORDS, DEFAULT_INFER_RECORDS = "json.infer_records", 100_000
-"""A table that holds this many offsets has the columns it keeps."""
-
 MAX_VERSIONS = 16
 """Inferred schemas of one table: each makes its newest segment be read once more."""
 

@@ -6,15 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from engine.formats.format_facts import FORM_COLUMN, FORMER_FORM_COLUMN, REST_COLUMN
 from engine.formats.json.schema import ListNode, MapNode, Node, ObjectNode, Opaque, Scalar
-
-FORM_COLUMN = "kafka_form"
-FORMER_FORM_COLUMN = "json_form"
-"""What the form's column is called in tables that were made before it stood among Kafka's own names."""
-
-REST_COLUMN = "kafka_rest"
-OWN_COLUMNS = frozenset({FORM_COLUMN, FORMER_FORM_COLUMN, REST_COLUMN})
-"""What the codec notes beside the value: no part of it."""
 
 VALUE_NAME = "value"
 """The single column of a schema that is no object with members."""

@@ -14,6 +14,7 @@ from engine.errors import Corrupt
 from engine.formats.codec import CodecSpec, Columns, Decoded, Verdict, columns_of, rows_in_order, struct_of
 from engine.formats.columns.program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
+from engine.formats.format_facts import MESSAGE_COLUMN
 from engine.formats.protobuf import operations as op
 from engine.formats.protobuf.arena import ProtobufArena
 from engine.formats.protobuf.encoder import Output, ProtobufBinding
@@ -28,7 +29,7 @@ from engine.formats.protobuf.message_indexes import (
     write_indexes,
 )
 from engine.formats.protobuf.program import Program, compile_program
-from engine.formats.protobuf.schema import MESSAGE_COLUMN, Root, parse_schema
+from engine.formats.protobuf.schema import Root, parse_schema
 from engine.formats.writer_schemas import Findings, WriterSchemas, distinct, ids_of
 from engine.records.records import NULL_LENGTH, ByteSpans
 

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from engine.formats.codec import FieldProposal, KnownSchema, OnConflict
 from engine.formats.evolution.columns import NUMBER, evolve_columns
+from engine.formats.format_facts import MESSAGE_COLUMN
 from engine.formats.protobuf.mapping import MessageNode, arrow_fields, opaque_fields
-from engine.formats.protobuf.schema import MESSAGE_COLUMN, ProtobufSchema, columns_of, parse_schema
+from engine.formats.protobuf.schema import ProtobufSchema, columns_of, parse_schema
 
 # Behind all numbers of fields, and those of their timestamps' nanoseconds.
 _NUMBER_BITS = 30

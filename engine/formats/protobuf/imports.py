@@ -1,10 +1,15 @@
-"""Files that schemas import without handing them in, because Confluent's own serializers always know them.
+"""What schemas import: by name, and the files that need not be handed in since Confluent's serializers know them.
 
 Source: ``confluent/meta.proto`` and ``confluent/type/decimal.proto`` of Confluent's schema registry. The numbers of
 their fields are what counts; Google's files come with protoc and with googleapis-common-protos.
 """
 
 from __future__ import annotations
+
+import re
+
+# Found in a comment too: a file too many costs nothing.
+_IMPORT = re.compile(r"""\bimport\s+(?:public\s+|weak\s+)?["']([^"']+)["']""")
 
 _META = """
 syntax = "proto3";
@@ -50,3 +55,8 @@ BUILT_IN_IMPORTS = {
     "confluent/types/decimal.proto": _DECIMAL_BY_ITS_OTHER_NAME,
 }
 """Name as it is imported -> text."""
+
+
+def imported_names(text: str) -> list[str]:
+    """The files that a ``.proto`` text imports, as it writes them."""
+    return _IMPORT.findall(text)

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from google.protobuf.descriptor import Descriptor
 
 from engine.errors import Invalid
+from engine.formats.format_facts import MESSAGE_COLUMN
 from engine.formats.protobuf.descriptors import load_file
 from engine.formats.protobuf.mapping import FieldNode, Leaf, ListNode, MapNode, MessageNode, Node, Opaque, map_message
 from engine.formats.protobuf.message_indexes import FIRST_MESSAGE
-
-MESSAGE_COLUMN = "protobuf_message"
-"""Says which message a row is, where a schema has several; null for the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

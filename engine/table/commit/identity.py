@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import Enum
+from pkgutil import resolve_name
 
 from pyiceberg.table import Table
 
 from engine.errors import Invalid
 from engine.formats.codec import CodecSpec
-from engine.formats.csv.dialect import (
-    CSV_COLUMNS,
-    CSV_DELIMITER,
-    CSV_LINE_END,
-    CSV_QUOTE,
-    CSV_TIME_SEPARATOR,
-    CsvDialect,
-)
+from engine.formats.format_facts import facts_of
 from engine.table.columns import TableLayout
 from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_PROPERTY
 from engine.table.topic_table import TopicTable
@@ -70,15 +65,17 @@ def _settings(layout: TableLayout, codec: CodecSpec, key_codec: CodecSpec | None
         "column_prefix": _Setting.plain(layout.prefix),
         "unwrap": _Setting.plain(codec.options.get("unwrap")),
     }
-    for name, spec in (("csv", codec), ("key_csv", key_codec)):
-        if spec is not None and spec.name == "csv":
-            dialect = CsvDialect.of(spec.options)
-            columns = spec.options.get(CSV_COLUMNS, "[]")
-            found[f"{name}.{CSV_COLUMNS}"] = _Setting(meaning=dialect.columns, text=columns)
-            found[f"{name}.{CSV_DELIMITER}"] = _Setting.plain(dialect.delimiter)
-            found[f"{name}.{CSV_QUOTE}"] = _Setting.plain(dialect.quote.name.lower())
-            found[f"{name}.{CSV_LINE_END}"] = _Setting.plain(dialect.line_end.name.lower())
-            found[f"{name}.{CSV_TIME_SEPARATOR}"] = _Setting.plain(dialect.time_separator)
+    for prefix, spec in (("", codec), ("key_", key_codec)):
+        facts = None if spec is None else facts_of(spec.name)
+        if spec is None or facts is None or facts.options is None:
+            continue
+        parsed = resolve_name(facts.options).of(spec.options)
+        for option in fields(parsed):
+            meaning = getattr(parsed, option.name)
+            said = _Setting.plain(meaning.name.lower() if isinstance(meaning, Enum) else meaning)
+            if option.name == facts.columns_option:
+                said = _Setting(meaning=meaning, text=spec.options.get(option.name, "[]"))
+            found[f"{prefix}{facts.name}.{option.name}"] = said
     return found
 
 

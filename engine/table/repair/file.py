@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, FloebergError
+from engine.formats.format_facts import facts_of
 from engine.parquet.footer import ParquetFooter
 from engine.parquet.page_reader import read_rows, whole_group
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
@@ -32,9 +33,6 @@ MOST_REASONS = 100
 """Different reasons counted: there may be one for each record."""
 
 OTHER_REASONS = "other reasons"
-
-_SPELLING = frozenset({"kafka_form", "json_form"})
-"""Columns that say how a value was written, not what it says: nobody gains by them."""
 
 _NOTHING_KEPT = 1
 """Bytes of the cache of row groups: each is read once."""
@@ -150,12 +148,12 @@ class _Tally:
     lost: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def add(self, before: pa.Table, after: pa.RecordBatch, layout: TableLayout) -> None:
-        filled = _filled(after, layout) - _filled(before, layout)
-        kept = _kept(after, layout) - _kept(before, layout)
+    def add(self, before: pa.Table, after: pa.RecordBatch, table: TableFacts) -> None:
+        filled = _filled(after, table) - _filled(before, table)
+        kept = _kept(after, table.layout) - _kept(before, table.layout)
         self.gained += int(np.count_nonzero((filled > 0) | (kept < 0)))
         self.lost += int(np.count_nonzero((filled < 0) | (kept > 0)))
-        add_reasons(self.reasons, after.column(layout.error))
+        add_reasons(self.reasons, after.column(table.layout.error))
 
 
 def add_reasons(reasons: Counter[str], column: pa.Array | pa.ChunkedArray) -> None:
@@ -190,7 +188,7 @@ class _Repair:
         for before in stored_rows(table, file):
             records = records_from_rows(table.layout, before, self._reading)
             # A schema that is still missing leaves its records as they are, and the new footer names it again.
-            self._tally.add(before, self._new.add(records, *self._codecs.decode(records)), table.layout)
+            self._tally.add(before, self._new.add(records, *self._codecs.decode(records)), table)
         digest, tally = self._new.digest, self._tally
         if digest != footer.digest:
             raise Corrupt(f"its rows have the digest {digest.to_text()}, its footer says {footer.digest.to_text()}")
@@ -214,10 +212,11 @@ class _Repair:
         self._new.close()
 
 
-def _filled(rows: pa.Table | pa.RecordBatch, layout: TableLayout) -> NDArray[np.int32]:
-    """How many of a row's typed columns hold something."""
-    own = {name for name in rows.schema.names if layout.is_metadata(name) and name != layout.key_column}
-    return _valid(rows, [name for name in rows.schema.names if name not in own | _SPELLING])
+def _filled(rows: pa.Table | pa.RecordBatch, table: TableFacts) -> NDArray[np.int32]:
+    """How many of a row's typed columns hold something; how a value was spelled is nothing that anybody gains."""
+    own = {name for name in rows.schema.names if table.layout.is_metadata(name) and name != table.layout.key_column}
+    own.update(facts_of(table.codec.name).spelling_columns)
+    return _valid(rows, [name for name in rows.schema.names if name not in own])
 
 
 def _kept(rows: pa.Table | pa.RecordBatch, layout: TableLayout) -> NDArray[np.int32]:

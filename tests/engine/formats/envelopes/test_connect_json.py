@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.formats.envelopes.connect_json import MAX_SCHEMAS, SCHEMA_FIELD, ConnectSchemaCodec
-from engine.formats.raw import RawCodec
+from engine.formats.plain import RAW, PlainCodec
 from engine.records.records import ByteSpans
 
 PAYLOAD = pa.field("value", pa.binary())
@@ -20,7 +20,7 @@ TEXT = json.dumps({"type": "struct", "name": "é", "fields": [{"field": "a", "ty
 
 def codec() -> ConnectSchemaCodec:
     """Around the codec that shows what it is handed."""
-    return ConnectSchemaCodec(RawCodec, (PAYLOAD, SCHEMA_FIELD))
+    return ConnectSchemaCodec(lambda fields: PlainCodec(RAW, fields), (PAYLOAD, SCHEMA_FIELD))
 
 
 def shown(values: list[bytes | None]) -> list[tuple[bytes | None, str | None]]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.formats.codec import PLAIN_SCHEMA_ID, CodecSpec, Verdict, open_codec, propose_fields
-from engine.formats.json.inference import INFERENCE, OPEN
+from engine.formats.codec import INFERENCE, OPEN, PLAIN_SCHEMA_ID, CodecSpec, Verdict, open_codec, propose_fields
 from engine.records.records import ByteSpans
 from tests.engine.formats.conformance import ValueCodecConformance
 from tests.engine.formats.envelopes.debezium_examples import changes

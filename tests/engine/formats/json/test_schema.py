@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import Invalid
-from engine.formats.codec import CodecSpec, Decoded, Verdict, open_codec, propose_fields
+from engine.formats.codec import INFERENCE, OPEN, CodecSpec, Decoded, Verdict, open_codec, propose_fields
 from engine.formats.json.codec import JsonCodec
-from engine.formats.json.inference import INFERENCE, MAX_VERSIONS, OPEN, Inference, merged_schema
+from engine.formats.json.inference import MAX_VERSIONS, Inference, merged_schema
 from engine.formats.json.schema import MAX_DEPTH, ListNode, MapNode, ObjectNode, Opaque, Scalar, parse_schema
 from engine.records.records import ByteSpans
 

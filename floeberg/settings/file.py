@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from pydantic_settings.exceptions import SettingsError
 
 from engine.errors import Invalid
-from floeberg.registry_settings import RegistrySettings
 from floeberg.settings import Settings
+from floeberg.settings.registry import RegistrySettings
 
 DEFAULT_FILES = (Path("floeberg.toml"), Path("/etc/floeberg/floeberg.toml"))
 _MOST_PROBLEMS = 5

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_settings import NoDecode
 
 
-def _split_list(value: object) -> object:
+def split_list(value: object) -> object:
     """``a,b`` (as Kafka writes ``log.dirs``) or a JSON list, where the environment gives a text."""
     if not isinstance(value, str):
         return value
@@ -19,8 +19,8 @@ def _split_list(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-TextList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_list)]
-PathList = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split_list)]
+TextList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_list)]
+PathList = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(split_list)]
 
 
 class Section(BaseModel):

@@ -9,38 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any
 
-from pydantic import (
-    ConfigDict,
-    Discriminator,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    Tag,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from floeberg.csv_settings import CsvSettings
-from floeberg.registry_settings import URL_SCHEMES, RegistrySettings
-from floeberg.settings_section import PathList, Section, TextList
-
-VALUE_FORMATS = ("avro", "protobuf", "json", "csv", "string", "raw")
-FORMATS_WITH_SCHEMAS = ("avro", "protobuf", "json")
-FORMATS_THAT_NEED_SCHEMAS = ("avro", "protobuf")
-
-_NAMES = {"value": VALUE_FORMATS, "key": VALUE_FORMATS, "unwrap": ("debezium",)}
+from floeberg.settings.section import PathList, Section, TextList
+from floeberg.settings.topic import TopicSettings
 
 
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """``{"s3": {"endpoint": "x"}}`` as ``{"s3.endpoint": "x"}``: TOML reads an unquoted ``s3.endpoint`` as a table."""
     flat: dict[str, str] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            flat.update(flatten(value, f"{prefix}{key}."))
+            flat.update(_flatten(value, f"{prefix}{key}."))
         else:
             flat[f"{prefix}{key}"] = str(value).lower() if isinstance(value, bool) else str(value)
     return flat
@@ -83,7 +66,7 @@ class BrokerSettings(Section):
     @property
     def security(self) -> dict[str, str]:
         """Everything else in the section, by librdkafka's names (``security.protocol``, ``sasl.username``, …)."""
-        return flatten(self.model_extra or {})
+        return _flatten(self.model_extra or {})
 
 
 class CatalogSettings(Section):
@@ -94,7 +77,7 @@ class CatalogSettings(Section):
     @property
     def properties(self) -> dict[str, str]:
         # The environment has no hyphens: S3__ACCESS_KEY_ID means s3.access-key-id. No dotted name has an underscore.
-        flat = flatten(self.model_extra or {})
+        flat = _flatten(self.model_extra or {})
         return {key.replace("_", "-") if "." in key else key: value for key, value in flat.items()}
 
 
@@ -117,7 +100,7 @@ class SparkSettings(Section):
     @property
     def properties(self) -> dict[str, str]:
         """Spark's own settings, ``spark.`` in front or not."""
-        flat = flatten(self.conf)
+        flat = _flatten(self.conf)
         return {key if key.startswith("spark.") else f"spark.{key}": value for key, value in flat.items()}
 
 
@@ -144,93 +127,8 @@ class TieringSettings(Section):
     cycle_interval_ms: PositiveInt | None = None
 
 
-def _kind_of_source(value: object) -> str:
-    is_path = isinstance(value, str) and not value.startswith(URL_SCHEMES)
-    return "files" if is_path else "registry"
-
-
-SchemasSetting = Annotated[
-    Annotated[RegistrySettings, Tag("registry")] | Annotated[str, Tag("files")], Discriminator(_kind_of_source)
-]
-
-
-class TopicSettings(Section):
-    """How the topics whose name matches ``name`` (a glob) are kept; the first match wins.
-
-    ``schemas``: a folder, a schema's file or a registry. ``on_conflict``: what becomes of a field whose type its column
-    can't take. ``unwrap``: the envelope whose content the columns show. ``csv`` and ``key_csv``: how CSV lines, or CSV
-    keys, are written. ``infer_records``: JSON without a schema has the columns it keeps once the table holds so many
-    offsets.
-    """
-
-    name: Annotated[str, Field(min_length=1)] = "*"
-    value: str = "raw"
-    key: str = "string"
-    schemas: SchemasSetting | None = None
-    on_conflict: Literal["sibling", "raw"] = "sibling"
-    unwrap: Literal["debezium"] | None = None
-    csv: CsvSettings | None = None
-    key_csv: CsvSettings | None = None
-    infer_records: NonNegativeInt | None = None
-    column_prefix: Annotated[str, Field(min_length=1)] = "kafka_"
-    freshness_ms: PositiveInt | None = None
-    partition_by: None = None
-    cluster_by: None = None
-    retention: None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_what_comes_later(cls, values: object) -> object:
-        if isinstance(values, Mapping):
-            for name in ("partition_by", "cluster_by", "retention"):
-                if values.get(name) is not None:
-                    raise ValueError(f"{name} is not supported in this version: leave it out")
-        return values
-
-    @field_validator("value", "key", "unwrap", mode="before")
-    @classmethod
-    def _check_name(cls, value: object, info: ValidationInfo) -> object:
-        names = _NAMES[str(info.field_name)]
-        if value is not None and value not in names:
-            raise ValueError(f"it is {_either(names)}, not {value!r}")
-        return value
-
-    @model_validator(mode="after")
-    def _check_schemas(self) -> Self:
-        formats = (self.value, self.key)
-        if not self.schemas:
-            for setting, name in zip(("value", "key"), formats, strict=True):
-                if name in FORMATS_THAT_NEED_SCHEMAS:
-                    raise ValueError(f'{setting} = "{name}" needs schemas: a folder or a registry\'s http(s) URL')
-        elif not set(formats) & set(FORMATS_WITH_SCHEMAS):
-            raise ValueError(f'schemas makes sense with values or keys that have some, not with "{self.value}"')
-        if self.infer_records is not None and (self.value != "json" or self.schemas):
-            raise ValueError('infer_records makes sense with value = "json" and no schemas')
-        for setting, name, dialect in (("csv", "value", self.csv), ("key_csv", "key", self.key_csv)):
-            if (getattr(self, name) == "csv") != (dialect is not None):
-                raise ValueError(f'{name} = "csv" and {setting} = {{columns = ["name:type", …]}} belong together')
-        if self.unwrap is not None and self.value not in FORMATS_WITH_SCHEMAS:
-            raise ValueError(f'unwrap makes sense with {_either(FORMATS_WITH_SCHEMAS)}, not with "{self.value}"')
-        return self
-
-    @property
-    def registry(self) -> RegistrySettings | None:
-        """The registry that the schemas come from; None where they come from files, or there are none."""
-        return self.schemas if isinstance(self.schemas, RegistrySettings) else None
-
-    @property
-    def schema_path(self) -> Path | None:
-        """The folder or file that the schemas come from; None where they come from a registry, or there are none."""
-        return Path(self.schemas) if isinstance(self.schemas, str) else None
-
-
-def _either(names: tuple[str, ...]) -> str:
-    quoted = [f'"{name}"' for name in names]
-    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
-
-
 class Settings(BaseSettings):
-    """All settings of a daemon. Made by ``floeberg.settings_file.load_settings``, which names what is wrong."""
+    """All settings of a daemon. Made by ``floeberg.settings.file.load_settings``, which names what is wrong."""
 
     model_config = SettingsConfigDict(
         env_prefix="FLOEBERG_", env_nested_delimiter="__", frozen=True, extra="forbid", str_strip_whitespace=True
@@ -245,6 +143,13 @@ class Settings(BaseSettings):
     table_door: TableDoorSettings = TableDoorSettings()
     tiering: TieringSettings = TieringSettings()
     topics: tuple[TopicSettings, ...] = (TopicSettings(),)
+
+    @property
+    def catalog_properties(self) -> dict[str, str]:
+        """The settings' own catalog, or the embedded one below ``data_dir``."""
+        from engine.table.catalog.access import embedded_catalog_properties
+
+        return self.catalog.properties or embedded_catalog_properties(self.data_dir)
 
     @classmethod
     def settings_customise_sources(

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from floeberg.settings_section import Section, TextList
+from floeberg.settings.section import Section, TextList
 
 URL_SCHEMES = ("http://", "https://")
 

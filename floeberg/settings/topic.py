@@ -1,0 +1,146 @@
+"""How topics are kept: the tables ``[[topics]]``. Which formats there are, and what each needs, ``FORMATS`` says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from engine.errors import Invalid
+from engine.formats.format_facts import ENVELOPES, FORMATS, FormatFacts
+from floeberg.settings.registry import URL_SCHEMES, RegistrySettings
+from floeberg.settings.section import Section, split_list
+
+_NAMES: dict[str, Mapping[str, Any]] = {"value": FORMATS, "key": FORMATS, "unwrap": ENVELOPES}
+_LATER = frozenset({"partition_by", "cluster_by", "retention"})
+_OPTIONS_PREFIX = {"value": "", "key": "key_"}
+"""What stands before a format's name in the name of the table with its options."""
+
+
+def _kind_of_source(value: object) -> str:
+    is_path = isinstance(value, str) and not value.startswith(URL_SCHEMES)
+    return "files" if is_path else "registry"
+
+
+SchemasSetting = Annotated[
+    Annotated[RegistrySettings, Tag("registry")] | Annotated[str, Tag("files")], Discriminator(_kind_of_source)
+]
+
+
+class TopicSettings(Section):
+    """How the topics whose name matches ``name`` (a glob) are kept; the first match wins.
+
+    ``schemas``: a folder, a schema's file or a registry. ``on_conflict``: what becomes of a field whose type its column
+    can't take. ``unwrap``: the envelope whose content the columns show. ``infer_records``: values without a schema have
+    the columns they keep once the table holds so many offsets. A format with options has them in a table of its name,
+    for keys with ``key_`` before it: ``csv``, ``key_csv``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", str_strip_whitespace=True)
+
+    name: Annotated[str, Field(min_length=1)] = "*"
+    value: str = "raw"
+    key: str = "string"
+    schemas: SchemasSetting | None = None
+    on_conflict: Literal["sibling", "raw"] = "sibling"
+    unwrap: str | None = None
+    infer_records: NonNegativeInt | None = None
+    column_prefix: Annotated[str, Field(min_length=1)] = "kafka_"
+    freshness_ms: PositiveInt | None = None
+
+    @field_validator("value", "key", "unwrap", mode="before")
+    @classmethod
+    def _check_name(cls, value: object, info: ValidationInfo) -> object:
+        names = _NAMES[str(info.field_name)]
+        if value is not None and value not in names:
+            raise ValueError(f"it is {_either(names)}, not {value!r}")
+        return value
+
+    @model_validator(mode="after")
+    def _check_schemas(self) -> Self:
+        chosen = {setting: FORMATS[getattr(self, setting)] for setting in _OPTIONS_PREFIX}
+        if not self.schemas:
+            for setting, facts in chosen.items():
+                if facts.needs_schemas:
+                    raise ValueError(f'{setting} = "{facts.name}" needs schemas: a folder or a registry\'s http(s) URL')
+        elif not any(facts.schemas for facts in chosen.values()):
+            raise ValueError(f'schemas makes sense with values or keys that have some, not with "{self.value}"')
+        if self.infer_records is not None and (chosen["value"].inference is None or self.schemas):
+            inferring = _either(facts.name for facts in FORMATS.values() if facts.inference)
+            raise ValueError(f"infer_records makes sense with value = {inferring} and no schemas")
+        if self.unwrap is not None and chosen["value"].schemas is None:
+            having = _either(facts.name for facts in FORMATS.values() if facts.schemas)
+            raise ValueError(f'unwrap makes sense with {having}, not with "{self.value}"')
+        return self
+
+    @model_validator(mode="after")
+    def _check_options(self) -> Self:
+        unknown = set(self._tables)
+        for setting, prefix in _OPTIONS_PREFIX.items():
+            for facts in (one for one in FORMATS.values() if one.options is not None):
+                table = f"{prefix}{facts.name}"
+                if (getattr(self, setting) == facts.name) != (table in self._tables):
+                    example = f'{facts.columns_option} = ["name:type", …]' if facts.columns_option else "…"
+                    raise ValueError(f'{setting} = "{facts.name}" and {table} = {{{example}}} belong together')
+                unknown.discard(table)
+            self.format_options(setting)
+        for name in sorted(unknown):
+            why = "is not supported in this version: leave it out" if name in _LATER else "is no setting"
+            raise ValueError(f"{name} {why}")
+        return self
+
+    @property
+    def _tables(self) -> dict[str, object]:
+        return {name: table for name, table in (self.model_extra or {}).items() if table is not None}
+
+    def format_options(self, setting: str) -> dict[str, str]:
+        """The options of the format that ``setting``, value or key, names, as its codec takes them."""
+        facts = FORMATS[getattr(self, setting)]
+        table = _OPTIONS_PREFIX[setting] + facts.name
+        return {} if facts.options is None else _options(facts, resolve_name(facts.options), table, self._tables[table])
+
+    @property
+    def registry(self) -> RegistrySettings | None:
+        """The registry that the schemas come from; None where they come from files, or there are none."""
+        return self.schemas if isinstance(self.schemas, RegistrySettings) else None
+
+    @property
+    def schema_path(self) -> Path | None:
+        """The folder or file that the schemas come from; None where they come from a registry, or there are none."""
+        return Path(self.schemas) if isinstance(self.schemas, str) else None
+
+
+def _options(facts: FormatFacts, options: Any, table: str, given: object) -> dict[str, str]:
+    """A table as texts, once they are found to be such ``options``."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{table}: it is a table of options, not {given!r}")
+    unknown = given.keys() - {option.name for option in fields(options)}
+    if unknown:
+        raise ValueError(f"{table}, {', '.join(sorted(unknown))}: is no setting")
+    listed = {name: split_list(option) if name == facts.columns_option else option for name, option in given.items()}
+    texts = {name: option if isinstance(option, str) else json.dumps(option) for name, option in listed.items()}
+    try:
+        options.of(texts)
+    except Invalid as error:
+        raise ValueError(f"{table}: {error.problem}") from error
+    return texts
+
+
+def _either(names: Iterable[str]) -> str:
+    quoted = [f'"{name}"' for name in names]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
