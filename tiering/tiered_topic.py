@@ -122,7 +122,7 @@ class TieredTopic:
         """Give the table the columns of its subjects' newest schemas, once there are some. A registry that is away is
         asked again later: records bring the schemas they need. Raises Unavailable, Corrupt, CommitUnknown of the table.
         """
-        assert self.table is not None, "columns are added behind ensure"
+        assert self.table is not None, "columns are added after ensure"
         self._ask_newest_at_ms = self._clock.monotonic_ms() + self._limits.reload_interval_ms
         values, keys = self._resolver.newest(), {}
         if self.rule.layout.has_typed_key:
@@ -134,7 +134,7 @@ class TieredTopic:
 
     def facts(self) -> TableFacts:
         """What workers need of the table, the ids that were given up included."""
-        assert self.table is not None, "facts are asked for behind ensure"
+        assert self.table is not None, "facts are asked for after ensure"
         facts = self.table.facts
         key_codec = facts.key_codec
         if key_codec is not None:

@@ -79,7 +79,7 @@ class SchemaRegistry:
                 "schema_changed_under_its_id",
                 schema_id=schema_id,
                 registry=self._http.access.identity,
-                next_step="was the registry set up anew? Tables keep the schemas they were written with",
+                next_step="was the registry set up again? Tables keep the schemas they were written with",
             )
         if before != schema:
             self._cache.put(schema_id, schema)

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 
 from engine.errors import Invalid
 from engine.formats.codec import CodecSpec
-from engine.formats.format_facts import facts_of
+from engine.formats.format_facts import FORMATS
 from engine.table.columns import TableLayout
 from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_PROPERTY
 from engine.table.topic_table import TopicTable
@@ -47,7 +47,7 @@ def check_settings(view: TopicTable, layout: TableLayout, codec: CodecSpec, key_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setting:
-    """What a setting comes to, and how it is written; None where it is not set."""
+    """What a setting means, and how it is written; None where it is not set."""
 
     meaning: object
     text: str | None
@@ -58,7 +58,7 @@ class _Setting:
 
 
 def _settings(layout: TableLayout, codec: CodecSpec, key_codec: CodecSpec | None) -> dict[str, _Setting]:
-    """What decides how rows are written back, under the settings' own names: with others they would come back wrong."""
+    """The settings needed to reproduce rows, under their own names: with others the bytes would come back wrong."""
     found = {
         "value": _Setting.plain(codec.name),
         "key": _Setting.plain(layout.key),
@@ -66,7 +66,7 @@ def _settings(layout: TableLayout, codec: CodecSpec, key_codec: CodecSpec | None
         "unwrap": _Setting.plain(codec.options.get("unwrap")),
     }
     for prefix, spec in (("", codec), ("key_", key_codec)):
-        facts = None if spec is None else facts_of(spec.name)
+        facts = None if spec is None else FORMATS.get(spec.name)
         if spec is None or facts is None or facts.options is None:
             continue
         parsed = resolve_name(facts.options).of(spec.options)

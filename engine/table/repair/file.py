@@ -53,7 +53,7 @@ class Redecoded:
 
     ``digest`` of the old file's records, which are the new one's; ``gained`` records with more columns than before, or
     no longer with bytes beside them; ``lost`` the opposite; ``lack`` what the records go without by what is known now;
-    ``reasons`` how many rows keep their bytes why.
+    ``reasons`` counts the rows that keep their bytes, by reason.
     """
 
     new: FileDescription | None
@@ -106,7 +106,7 @@ def stored_rows(table: TableFacts, file: TableFile) -> Iterator[pa.Table]:
 
 
 def reasons_in(table: TableFacts, file: TableFile) -> Counter[str]:
-    """How many of a file's rows keep their bytes why. Raises as ``stored_rows``."""
+    """Count of a file's rows that keep their bytes, by reason. Raises as ``stored_rows``."""
     others = frozenset(field.name for field in table.schema if field.name != table.layout.error)
     reasons: Counter[str] = Counter()
     source, parsed = _opened(table, file)
