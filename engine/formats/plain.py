@@ -11,20 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.codec import (
-    NO_REASON,
-    CodecSpec,
-    Columns,
-    Decoded,
-    FieldProposal,
-    KnownSchema,
-    OnConflict,
-    Verdict,
-    add_fields,
-    checked_spans,
-    columns_of,
-    struct_of,
-)
+from engine.formats.arrow_columns import add_fields, checked_spans, columns_of, struct_of
+from engine.formats.codec import NO_REASON, CodecSpec, Columns, Decoded, FieldProposal, KnownSchema, OnConflict, Verdict
 from engine.records.records import NULL_LENGTH, ByteSpans
 
 NOT_UTF8 = "not UTF-8"

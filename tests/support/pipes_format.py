@@ -10,18 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Invalid
-from engine.formats.codec import (
-    NO_REASON,
-    CodecSpec,
-    Columns,
-    Decoded,
-    FieldProposal,
-    KnownSchema,
-    OnConflict,
-    Verdict,
-    columns_of,
-    struct_of,
-)
+from engine.formats.arrow_columns import columns_of, struct_of
+from engine.formats.codec import NO_REASON, CodecSpec, Columns, Decoded, FieldProposal, KnownSchema, OnConflict, Verdict
 from engine.formats.confluent_framing import HEADER_BYTES
 from engine.formats.format_facts import FormatFacts, SchemaFacts
 from engine.records.records import ByteSpans

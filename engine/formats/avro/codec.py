@@ -9,19 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.formats.arrow_columns import columns_of, rows_in_order
 from engine.formats.avro import operations as op
 from engine.formats.avro.arena import Arena
 from engine.formats.avro.encoder import encode_with
 from engine.formats.avro.fields import propose_fields
 from engine.formats.avro.program import Program, compile_program
-from engine.formats.codec import (
-    CodecSpec,
-    Columns,
-    Decoded,
-    Verdict,
-    columns_of,
-    rows_in_order,
-)
+from engine.formats.codec import CodecSpec, Columns, Decoded, Verdict
 from engine.formats.columns.binding import Binding
 from engine.formats.columns.operations import FIRST_KEPT
 from engine.formats.columns.program import ISSUE_BITS

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.formats.codec import struct_of
+from engine.formats.arrow_columns import struct_of
 from engine.formats.columns import operations as op
 from engine.formats.columns.program import ISSUE_BITS, ColumnProgram, Layout
 from engine.formats.confluent_framing import FRAMED, NULL_VALUE

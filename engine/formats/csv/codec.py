@@ -10,20 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.codec import (
-    CodecSpec,
-    Columns,
-    Decoded,
-    FieldProposal,
-    KnownSchema,
-    OnConflict,
-    Verdict,
-    add_fields,
-    checked_spans,
-    column_of,
-    rows_in_order,
-    struct_of,
-)
+from engine.formats.arrow_columns import add_fields, checked_spans, column_of, rows_in_order, struct_of
+from engine.formats.codec import CodecSpec, Columns, Decoded, FieldProposal, KnownSchema, OnConflict, Verdict
 from engine.formats.csv.dialect import CsvColumn, CsvDialect, csv_columns
 from engine.formats.csv.fields import read_texts, spell, within_years
 from engine.formats.csv.lines import CsvLines

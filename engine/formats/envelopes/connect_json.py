@@ -17,7 +17,8 @@ import pyarrow as pa
 from numba import njit, types
 from numpy.typing import NDArray
 
-from engine.formats.codec import Columns, Decoded, FieldProposal, ValueCodec, Verdict, column_of, struct_of
+from engine.formats.arrow_columns import column_of, struct_of
+from engine.formats.codec import Columns, Decoded, FieldProposal, ValueCodec, Verdict
 from engine.kernels.memory import load_u8, load_u64
 from engine.kernels.types import read_only, strided, writable
 from engine.records.record_kernels import gather_spans

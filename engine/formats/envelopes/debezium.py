@@ -19,15 +19,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.formats.codec import (
-    Columns,
-    Decoded,
-    FieldProposal,
-    ValueCodec,
-    Verdict,
-    column_of,
-    struct_of,
-)
+from engine.formats.arrow_columns import column_of, struct_of
+from engine.formats.codec import Columns, Decoded, FieldProposal, ValueCodec, Verdict
 from engine.formats.envelopes import connect_json
 from engine.formats.format_facts import noted_columns
 from engine.records.records import ByteSpans

@@ -10,19 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.codec import (
-    INFERENCE,
-    OPEN,
-    PLAIN_SCHEMA_ID,
-    CodecSpec,
-    Columns,
-    Decoded,
-    Verdict,
-    column_of,
-    columns_of,
-    rows_in_order,
-    struct_of,
-)
+from engine.formats.arrow_columns import column_of, columns_of, rows_in_order, struct_of
+from engine.formats.codec import INFERENCE, OPEN, PLAIN_SCHEMA_ID, CodecSpec, Columns, Decoded, Verdict
 from engine.formats.columns.binding import Binding
 from engine.formats.columns.operations import FIRST_KEPT
 from engine.formats.columns.program import ISSUE_BITS

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.formats.codec import CodecSpec, Columns, Decoded, Verdict, columns_of, rows_in_order, struct_of
+from engine.formats.arrow_columns import columns_of, rows_in_order, struct_of
+from engine.formats.codec import CodecSpec, Columns, Decoded, Verdict
 from engine.formats.columns.program import ISSUE_BITS
 from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
 from engine.formats.format_facts import MESSAGE_COLUMN
