@@ -29,7 +29,8 @@ def measure(table: TopicTable, *, fetches: int) -> tuple[Measurement, ...]:
         before = index.count.read_bytes
         with measured() as spent:
             got = sum(
-                len(batch) for batch in reader.read(table, partition, range=stored, start=start, max_bytes=FETCH_BYTES)
+                len(batch)
+                for batch in reader.read(table, partition, offsets=stored, start=start, max_bytes=FETCH_BYTES)
             )
         assert got > 0, "a fetch has at least one batch"
         if number > 0:  # the first one loads the kernels

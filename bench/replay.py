@@ -18,7 +18,7 @@ def replay_all(table: TopicTable) -> int:
     try:
         total = 0
         for partition, ledger in sorted(table.ledger.items()):
-            batches = reader.read(table, partition, range=ledger.range, start=ledger.start)
+            batches = reader.read(table, partition, offsets=ledger.range, start=ledger.start)
             total += sum(len(batch) for batch in batches)
         return total
     finally:

@@ -146,7 +146,7 @@ def _rewrite(
     digest, value_bytes = EMPTY_DIGEST, 0
     blocks = iter(
         read_segment(
-            segment.path, partition=segment.partition, range=segment.range, aborted=(), block_bytes=BLOCK_BYTES
+            segment.path, partition=segment.partition, offsets=segment.range, aborted=(), block_bytes=BLOCK_BYTES
         )
     )
     while True:

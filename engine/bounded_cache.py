@@ -46,6 +46,17 @@ class BoundedCache(Generic[K, V]):
             self._held.move_to_end(key)
             return found[0]
 
+    def find(self, matches: Callable[[V], bool]) -> V | None:
+        """The one used last of the values that match."""
+        with self._lock:
+            key = next((key for key, (value, _) in reversed(self._held.items()) if matches(value)), None)
+        return None if key is None else self.get(key)
+
+    def held_keys(self) -> list[K]:
+        """The one used last at the end."""
+        with self._lock:
+            return list(self._held)
+
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """The value, made where it isn't here: by the first who asks, for all who ask meanwhile.
 

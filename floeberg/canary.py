@@ -258,7 +258,7 @@ def _read_at_the_door(bird: Bird, broker: Broker) -> list[bytes | None]:
 
 
 def _values(path: Path, who: TopicIdPartition, whole: OffsetRange) -> list[bytes | None]:
-    blocks = read_segment(path, partition=who, range=whole, aborted=())
+    blocks = read_segment(path, partition=who, offsets=whole, aborted=())
     return [value for block in blocks for value in block.value.to_list()]
 
 

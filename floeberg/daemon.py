@@ -32,7 +32,6 @@ from serving.status.routes import status_routes
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
 from tiering.cycle_report import CycleReport
-from tiering.loop import TieringLoop
 
 FINISH_TIMEOUT_SECONDS = 15.0
 """How long a cycle under way may go on when the daemon is to end; then its Spark job is cut off. Nothing is lost:
@@ -122,7 +121,7 @@ class Daemon:
             tables=TopicTables(catalog, settings.namespace, topic_of=assembly.loop.topic_of),
             reader=reader,
             verifier=assembly.verifier,
-            broker=_LoopView(assembly.loop),
+            tiering=assembly.loop,
             store=AuxiliaryStore(),
             copies=copies,
         )
@@ -131,7 +130,9 @@ class Daemon:
         assembly.board.watch_damages(watch.found)
         assembly.loop.on_cycle(lambda report: _ring(commits, report))
         metrics = assembly.board.metrics.doors
-        routes = create_log_door(watch, token=log_door_token(settings), commits=commits, metrics=metrics)
+        routes = create_log_door(
+            watch, token=log_door_token(settings), commits=commits, metrics=metrics, clock=self._clock
+        )
         server = HttpServer(routes, settings.log_door.listen, setting="[log_door] listen")
         return self._resources.enter_context(server)
 
@@ -171,19 +172,6 @@ class Daemon:
             _log.warning("cycle_cut_off", after_seconds=FINISH_TIMEOUT_SECONDS)
             assembly.rewriter.close()
             thread.join(FINISH_TIMEOUT_SECONDS)
-
-
-class _LoopView:
-    """What the log door asks of tiering."""
-
-    def __init__(self, loop: TieringLoop) -> None:
-        self._loop = loop
-
-    def log_start(self, topic_id: str, partition: int) -> int | None:
-        return self._loop.log_start(topic_id, partition)
-
-    def hurry(self, topic_id: str, partition: int, end: int) -> None:  # noqa: ARG002  # a cycle looks at everything
-        self._loop.hurry()
 
 
 def _ring(commits: CommitSignal, report: CycleReport) -> None:

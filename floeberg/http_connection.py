@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.handle_share import handle_share
-from serving.door_client import HANG_UP
+from serving.door import HANG_UP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

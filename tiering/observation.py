@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.broker import PartitionView
-from engine.kafka_log.leader_epochs import UNKNOWN_EPOCH
 from engine.kafka_log.segment import Segment
 from engine.offset_range import OffsetRange
+from engine.records.records import UNKNOWN_EPOCH
 from engine.topic_partition import TopicIdPartition
 from tiering.spool import SpooledSegment
 

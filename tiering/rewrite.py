@@ -48,7 +48,7 @@ class _Rewrite:
         blocks = read_segment(
             task.segment_path,
             partition=task.partition,
-            range=task.range,
+            offsets=task.range,
             aborted=task.aborted,
             block_bytes=BLOCK_BYTES,
             closed=task.closed,

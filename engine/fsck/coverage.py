@@ -48,7 +48,7 @@ class PartitionCoverage:
         message: str,
         next_step: str,
         *,
-        range: OffsetRange,  # noqa: A002  # the field's own word
+        offsets: OffsetRange,
         file: str | None = None,
     ) -> Finding:
         return Finding(
@@ -57,7 +57,7 @@ class PartitionCoverage:
             next_step=next_step,
             topic=self.topic,
             partition=self.partition,
-            range=range,
+            range=offsets,
             file=file,
         )
 
@@ -78,7 +78,7 @@ def check_coverage(coverage: PartitionCoverage) -> list[Finding]:
     if ledger is None:
         message = "a file of a partition that has no ledger"
         return [
-            coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, range=file.range, file=file.path)
+            coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=file.range, file=file.path)
             for file in coverage.files
         ]
     findings = [*_overlaps(coverage), *_beyond_ledger(coverage, ledger)]
@@ -90,14 +90,14 @@ def check_coverage(coverage: PartitionCoverage) -> list[Finding]:
     if holes and differs:
         missing = ledger.digest.record_count - counted
         message = f"no file holds offsets that the ledger counts; the partition misses {missing} records in all"
-        findings += [coverage.finding(Damage.LOST_RANGE, message, _RESTORE, range=hole) for hole in holes]
+        findings += [coverage.finding(Damage.LOST_RANGE, message, _RESTORE, offsets=hole) for hole in holes]
     elif holes:
         message = "offsets are in no file and recorded neither as empty nor as skipped, though no record is missing"
-        findings += [coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, range=hole) for hole in holes]
+        findings += [coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=hole) for hole in holes]
     elif differs and not findings:
         found = f"the digest {digest.to_text()}" if digest is not None else f"{counted} records"
         message = f"the files hold {found}, the ledger says {ledger.digest.to_text()}"
-        findings.append(coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, range=ledger.range))
+        findings.append(coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=ledger.range))
     return findings
 
 
@@ -108,13 +108,15 @@ def _overlaps(coverage: PartitionCoverage) -> list[Finding]:
         if reached is not None and (both := reached.range.intersection(file.range)):
             message = f"the files {reached.path} and {file.path} hold the same offsets"
             step = "remove the one that a crashed or foreign writer added, in one Iceberg commit"
-            findings.append(coverage.finding(Damage.DUPLICATED_RANGE, message, step, range=both, file=file.path))
+            findings.append(coverage.finding(Damage.DUPLICATED_RANGE, message, step, offsets=both, file=file.path))
         if reached is None or file.range.end > reached.range.end:
             reached = file
         for fileless in (*coverage.skipped, *coverage.empty):
             if both := fileless.intersection(file.range):
                 message = "offsets are recorded as skipped or empty and a file holds them"
-                findings.append(coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, range=both, file=file.path))
+                findings.append(
+                    coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=both, file=file.path)
+                )
     return findings
 
 
@@ -130,7 +132,7 @@ def _each_offset_once(files: Sequence[FileCoverage]) -> list[FileCoverage]:
 def _beyond_ledger(coverage: PartitionCoverage, ledger: LedgerEntry) -> list[Finding]:
     message = f"a file holds offsets that the ledger {ledger.range} does not count"
     return [
-        coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, range=file.range, file=file.path)
+        coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=file.range, file=file.path)
         for file in sorted(coverage.files, key=lambda file: file.range)
         if not ledger.range.covers(file.range)
     ]

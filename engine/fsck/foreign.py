@@ -8,11 +8,10 @@ from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.fsck.file import CheckedFile, ListedFile
 from engine.fsck.report import Damage, Finding, Severity
 from engine.records.digest import EMPTY_DIGEST, digest_of
-from engine.table.foreign.adopted_rows import AdoptedFile, read_window
+from engine.table.foreign.adopted_rows import adopted_records
 from engine.table.foreign.examination import broken, examine_files, gather_in_process
 from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.manifests import TableFile
-from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TopicTable
 
 
@@ -53,12 +52,10 @@ def check_adopted(table: TopicTable, range_file: TableFile) -> CheckedFile:
         size_bytes=sum(part.size_bytes for part in range_file.parts),
         claims={},
     )
-    codecs = RowCodecs.of(table)
     digest, problem = EMPTY_DIGEST, None
     try:
-        for window in AdoptedFile(file=range_file).windows(range_file.range):
-            records = read_window(table, range_file, window, codecs)
-            digest = digest if records is None else digest.then(digest_of(records))
+        for records in adopted_records(table, range_file, range_file.range):
+            digest = digest.then(digest_of(records))
         if digest != proven:
             problem = f"its rows have the digest {digest.to_text()}, it was adopted with {proven.to_text()}"
     except Unavailable:

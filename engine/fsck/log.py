@@ -17,8 +17,7 @@ from engine.kafka_log.segment_reader import read_segment
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.records.records import Records
-from engine.table.foreign.adopted_rows import AdoptedFile, read_window
-from engine.table.rows.rows import RowCodecs
+from engine.table.foreign.adopted_rows import adopted_records
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 
@@ -80,7 +79,7 @@ def compare_with_log(
     dropped = aborted_in(aborted, part.range)
 
     def log_records(wanted: OffsetRange) -> Iterator[Records]:
-        return read_segment(part.path, partition=partition, range=wanted, aborted=dropped, closed=part.closed)
+        return read_segment(part.path, partition=partition, offsets=wanted, aborted=dropped, closed=part.closed)
 
     def table_records(wanted: OffsetRange) -> Iterator[Records]:
         return _table_records(table, touched, wanted)
@@ -183,13 +182,8 @@ def _table_records(table: TopicTable, files: Sequence[CheckedFile], wanted: Offs
 def _records_of(table: TopicTable, file: CheckedFile, wanted: OffsetRange) -> Iterator[Records]:
     if file.adopted is None:
         yield from file_records(table.facts, file.listed.path, wanted)
-        return
-    codecs = RowCodecs.of(table)
-    for window in AdoptedFile(file=file.adopted).windows(wanted):
-        records = read_window(table, file.adopted, window, codecs)
-        if records is not None:
-            first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
-            yield records.slice(int(first), int(last))
+    else:
+        yield from adopted_records(table, file.adopted, wanted)
 
 
 def _by_offset(files: Sequence[CheckedFile]) -> list[CheckedFile]:

@@ -85,16 +85,16 @@ def encode_batches(
     return batches
 
 
-def control_batches(range: OffsetRange) -> list[memoryview]:  # noqa: A002 - the field's word for it
-    """Batches that cover ``range`` and show no record; one, unless it is over 2^31 wide, none for an empty range.
+def control_batches(offsets: OffsetRange) -> list[memoryview]:
+    """Batches that cover ``offsets`` and show no record; one, unless it is over 2^31 wide, none for an empty range.
 
     Each is a commit marker at the last offset that it covers, of no producer. Every client goes on after a control
     record; a batch without records (count 0) stops some for good. A commit changes nothing for a reader of committed
     records, and the timestamp -1 is found by no search. The epoch is unknown: the gap may be of several.
     """
-    if range.is_empty:
+    if offsets.is_empty:
         return []
-    last = np.append(np.arange(range.start + MAX_LAST_OFFSET_DELTA, range.end - 1, _MOST_COVERED), range.end - 1)
+    last = np.append(np.arange(offsets.start + MAX_LAST_OFFSET_DELTA, offsets.end - 1, _MOST_COVERED), offsets.end - 1)
     markers = Records(
         offset=last,
         timestamp_ms=np.full(len(last), NO_TIMESTAMP_MS, np.int64),
@@ -104,7 +104,7 @@ def control_batches(range: OffsetRange) -> list[memoryview]:  # noqa: A002 - the
         value=ByteSpans.from_list([_COMMIT_VALUE] * len(last)),
         headers=None,
     )
-    batches = encode_batches(markers, target_bytes=1, cover_from=range.start)
+    batches = encode_batches(markers, target_bytes=1, cover_from=offsets.start)
     for batch in batches:
         _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_POSITION, TRANSACTIONAL_FLAG | CONTROL_FLAG)
         _with_crc(batch)

@@ -103,7 +103,7 @@ def _snappy_into(source: memoryview, target: NDArray[np.uint8]) -> int:
     at = len(_XERIAL_HEADER)
     written = 0
     while at < len(source):
-        # Two framed streams behind each other have a second header where a chunk's size would be.
+        # Two framed streams, one after the other, have a second header where a chunk's size would be.
         if bytes(source[at : at + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             at += len(_XERIAL_HEADER)
             continue
@@ -138,7 +138,7 @@ class Compressor:
         self._zstd = zstandard.ZstdCompressor(level=_ZSTD_LEVEL) if compression is Compression.ZSTD else None
 
     def compress(self, body: Bytes) -> bytes:
-        """``body`` as it stands behind a batch header."""
+        """``body`` as it stands after a batch header."""
         if self._zstd is not None:
             return self._zstd.compress(body)
         if self._compression is Compression.LZ4:

@@ -1,17 +1,19 @@
-"""``leader-epoch-checkpoint``: which leader epoch wrote which offsets of a partition (KIP-101)."""
+"""``leader-epoch-checkpoint``: which leader epoch wrote which offsets of a partition (KIP-101).
+
+Kafka's checkpoint files are text: a version, a count of entries, then one entry a line (``CheckpointFile``).
+"""
 
 from __future__ import annotations
 
-import bisect
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from engine.errors import Corrupt
-from engine.kafka_log.checkpoint_file import format_checkpoint, parse_checkpoint, parse_number, read_checkpoint
+from engine.errors import Corrupt, Unavailable
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
-UNKNOWN_EPOCH: Final = -1
+_VERSION: Final = "0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,37 +22,49 @@ class LeaderEpochs:
 
     entries: tuple[tuple[int, int], ...]
 
-    def __post_init__(self) -> None:
-        for (epoch, start), (next_epoch, next_start) in zip(self.entries, self.entries[1:], strict=False):
-            if not (epoch < next_epoch and start < next_start):
-                raise ValueError(f"leader epochs must rise with their offsets: {self.entries}")
-
-    def epoch_at(self, offset: int) -> int:
-        """The epoch that wrote ``offset``; -1 when it is before the first known one."""
-        index = bisect.bisect_right(self.entries, offset, key=lambda entry: entry[1]) - 1
-        return self.entries[index][0] if index >= 0 else UNKNOWN_EPOCH
-
-    def to_text(self) -> str:
-        """The text of the file."""
-        return format_checkpoint(self.entries)
-
-    @classmethod
-    def from_text(cls, text: str, *, file: str) -> LeaderEpochs:
-        """Errors: Corrupt when the text is not what Kafka writes; ``file`` is named in it."""
-        return cls._from_lines(parse_checkpoint(text, fields=2, file=file), file)
-
     @classmethod
     def read(cls, directory: Path) -> LeaderEpochs:
         """The file in a partition's directory; empty when there is none yet. Errors: Unavailable, Corrupt."""
         path = directory / FILE_NAME
-        return cls._from_lines(read_checkpoint(path, fields=2), str(path))
+        try:
+            return cls.from_text(path.read_text(encoding="utf-8"), file=str(path))
+        except FileNotFoundError:
+            return cls(entries=())
+        except OSError as error:
+            raise Unavailable(f"A checkpoint file can't be read: {error.strerror}", file=str(path)) from error
+        except UnicodeDecodeError as error:
+            raise _corrupt("is not text", str(path)) from error
 
     @classmethod
-    def _from_lines(cls, lines: list[list[str]], file: str) -> LeaderEpochs:
-        entries = tuple(
-            (parse_number(epoch, bits=32, file=file), parse_number(start, bits=64, file=file)) for epoch, start in lines
-        )
-        try:
-            return cls(entries=entries)
-        except ValueError as error:
-            raise Corrupt("A leader epoch checkpoint does not rise", file=file) from error
+    def from_text(cls, text: str, *, file: str) -> LeaderEpochs:
+        """A text without version or without count has no entries, as Kafka reads it (it creates the file empty).
+
+        Errors: Corrupt, naming ``file``, when the text is not what Kafka writes.
+        """
+        if len(text.splitlines()) < 2:
+            return cls(entries=())
+        version, count, *lines = text.splitlines()
+        if version.strip() != _VERSION:
+            raise _corrupt(f"has version {version!r}, not {_VERSION}", file)
+        if count.strip() != str(len(lines)):
+            raise _corrupt(f"says it has {count!r} entries and has {len(lines)}", file)
+        entries = tuple(_entry(line, file) for line in lines)
+        for before, after in itertools.pairwise(entries):
+            if not (before[0] < after[0] and before[1] < after[1]):
+                raise _corrupt("has leader epochs that do not rise with their offsets", file)
+        return cls(entries=entries)
+
+
+def _entry(line: str, file: str) -> tuple[int, int]:
+    try:
+        epoch, start = (int(part) for part in line.split())
+    except ValueError as error:
+        raise _corrupt(f"has the line {line!r} where an epoch and an offset must be", file) from error
+    if not (-(2**31) <= epoch < 2**31 and -(2**63) <= start < 2**63):
+        raise _corrupt(f"has numbers too large for Kafka: {line!r}", file)
+    return epoch, start
+
+
+def _corrupt(what: str, file: str) -> Corrupt:
+    step = "the broker rewrites it within a minute; if it stays, look at the broker's own log"
+    return Corrupt(f"A checkpoint file {what}", file=file, next_step=step)

@@ -1,6 +1,6 @@
 """The header of a record batch, format v2: 61 bytes, big-endian. docs/batch_format.md has the byte table.
 
-Source: Kafka's ``DefaultRecordBatch`` and KIP-98; the CRC is CRC-32C over everything behind the CRC field.
+Source: Kafka's ``DefaultRecordBatch`` and KIP-98; the CRC is CRC-32C over everything after the CRC field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ COMPRESSION_MASK: Final = 0x07
 TIMESTAMP_TYPE_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
-DELETE_HORIZON_FLAG: Final = 0x40
 
 NO_LEADER_EPOCH: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -85,20 +84,6 @@ class BatchHeader:
         """0 create time, 1 log append time; under 1 every record's timestamp is ``max_timestamp_ms``."""
         return 1 if self.attributes & TIMESTAMP_TYPE_FLAG else 0
 
-    @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL_FLAG)
-
-    @property
-    def is_control(self) -> bool:
-        """True for a transaction marker or another record that consumers never see."""
-        return bool(self.attributes & CONTROL_FLAG)
-
-    @property
-    def has_delete_horizon(self) -> bool:
-        """True when ``base_timestamp_ms`` is the cleaner's delete horizon (KIP-534); deltas still start there."""
-        return bool(self.attributes & DELETE_HORIZON_FLAG)
-
 
 def parse_header(data: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
     """Read the 61 bytes at ``position`` as they are. Errors: struct.error when they are not there."""
@@ -117,23 +102,4 @@ def parse_header(data: bytes | bytearray | memoryview, position: int = 0) -> Bat
         producer_epoch=fields[10],
         base_sequence=fields[11],
         record_count=fields[12],
-    )
-
-
-def format_header(header: BatchHeader) -> bytes:
-    """The 61 bytes of ``header``, the inverse of ``parse_header``."""
-    return _HEADER.pack(
-        header.base_offset,
-        header.length_bytes,
-        header.leader_epoch,
-        header.magic,
-        header.crc32c,
-        header.attributes,
-        header.last_offset_delta,
-        header.base_timestamp_ms,
-        header.max_timestamp_ms,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.record_count,
     )

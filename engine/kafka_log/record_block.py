@@ -1,4 +1,4 @@
-"""A block: the record bytes of whole batches behind each other, and the ``Records`` found in them."""
+"""A block: the record bytes of consecutive batches, and the ``Records`` found in them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RecordBlock:
         return len(self._batches)
 
     def append(self, decompressor: Decompressor, body: memoryview, batch: tuple[int, ...]) -> bool:
-        """Take in a batch (a row of a batch table) whose bytes behind the header are ``body``.
+        """Take in a batch (a row of a batch table) whose bytes after the header are ``body``.
 
         False when the block has no room for it and another batch is in it already; a block of one batch grows.
         Errors: Corrupt (without coordinates of the partition) for bytes that do not decompress or can't be true.
@@ -79,8 +79,8 @@ class RecordBlock:
         self.size_bytes += size
         return True
 
-    def records(self, range: OffsetRange) -> Records:  # noqa: A002 - the field's word for it
-        """The records in ``range``, in offset order. Errors: Corrupt (offset of the batch) for a bad record."""
+    def records(self, offsets: OffsetRange) -> Records:
+        """The records in ``offsets``, in offset order. Errors: Corrupt (offset of the batch) for a bad record."""
         batches = np.array(self._batches, np.int64).reshape(-1, kernels.BATCH_COLUMNS)
         room = int(batches[:, kernels.RECORD_COUNT].sum())
         offset, timestamp_ms = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -96,8 +96,8 @@ class RecordBlock:
         kernels.scan_records(
             self.data,
             batches,
-            range.start,
-            range.end,
+            offsets.start,
+            offsets.end,
             offset,
             timestamp_ms,
             timestamp_type,

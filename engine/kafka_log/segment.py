@@ -40,14 +40,6 @@ class Segment:
     modified_ms: int
 
     @property
-    def offset_index_path(self) -> Path:
-        return self.log_path.with_suffix(".index")
-
-    @property
-    def time_index_path(self) -> Path:
-        return self.log_path.with_suffix(".timeindex")
-
-    @property
     def transaction_index_path(self) -> Path:
         return self.log_path.with_suffix(".txnindex")
 

@@ -38,7 +38,7 @@ _WINDOW_BATCHES: Final = 4096
 
 _REPLICA_STEP: Final = (
     "the segment is left as it is and its partition waits; compare with another replica, "
-    "or move the directory away so that the broker fetches the partition anew"
+    "or move the directory away so that the broker fetches the partition again"
 )
 _OLD_FORMAT_STEP: Final = (
     "this partition can't be tiered until its old segments have passed the topic's retention, "
@@ -50,19 +50,19 @@ def read_segment(
     path: Path,
     *,
     partition: TopicIdPartition,
-    range: OffsetRange,  # noqa: A002 - the field's word for it
+    offsets: OffsetRange,
     aborted: Sequence[AbortedTransaction],
     block_bytes: int = 16 << 20,
     closed: bool = True,
 ) -> Iterator[Records]:
-    """Yield the committed records of a segment that lie in ``range``, in offset order, in blocks of whole batches.
+    """Yield the committed records of a segment that lie in ``offsets``, in offset order, in blocks of whole batches.
 
     A block holds about ``block_bytes`` of decompressed records, or one larger batch; a block without records is not
     yielded. Each block owns its memory and stays valid as long as something refers to it. Control batches and the
-    batches of ``aborted`` transactions are dropped. Nothing past ``range.end`` is looked at. With ``closed=False``
+    batches of ``aborted`` transactions are dropped. Nothing past ``offsets.end`` is looked at. With ``closed=False``
     the file may be growing, and a batch that is cut by its end ends the iteration.
 
-    The file is read and not mapped: a broker may truncate a file that we hold, and touching a mapped page behind
+    The file is read and not mapped: a broker may truncate a file that we hold, and touching a mapped page after
     the new end would kill the process.
 
     Errors: Corrupt (offset of the batch, file) for a wrong CRC, a bad record, a cut batch in a closed segment, and
@@ -73,7 +73,7 @@ def read_segment(
             segment = _SegmentScan(
                 descriptor=file.fileno(),
                 base_offset=base_offset_in(path),
-                range=range,
+                range=offsets,
                 closed=closed,
                 aborted=AbortedBatches(aborted),
             )
@@ -129,7 +129,7 @@ class _SegmentScan:
                 yield records
 
     def _wanted_batches(self) -> Iterator[tuple[memoryview, tuple[int, ...]]]:
-        """(bytes behind the header, row of the batch table) of each batch that holds records to be kept."""
+        """(bytes after the header, row of the batch table) of each batch that holds records to be kept."""
         for window, batches in self._windows():
             view = window.data
             rows = list(map(tuple, batches.tolist()))

@@ -143,7 +143,7 @@ class RowGroupSummaries:
 
     @property
     def is_rising(self) -> bool:
-        """True when every row group's offsets are in order, behind the one before, and enough for its rows."""
+        """True when every row group's offsets are in order, after the one before, and enough for its rows."""
         enough = self.last_offset - self.first_offset + 1 >= self.row_count
         return bool(
             enough.all() and (self.row_count > 0).all() and (self.first_offset[1:] > self.last_offset[:-1]).all()
@@ -259,12 +259,11 @@ class ParquetFooter:
                     f"row group {index} has {len(fields[1])} columns, not {len(self.columns)}", file=self.file
                 )
             row_count = int(fields[3])
-            chunks = tuple(
-                _column_chunk(chunk, column, row_count) for chunk, column in zip(fields[1], self.columns, strict=True)
-            )
+            pairs = zip(fields[1], self.columns, strict=True)
+            chunks = [_column_chunk(chunk, column, row_count) for chunk, column in pairs]
             if row_count <= 0 or any(chunk.data.size <= 0 or chunk.data.start < 4 for chunk in chunks):
                 raise Corrupt(f"row group {index} has no rows or no bytes", file=self.file)
-            return RowGroup(index=index, row_count=row_count, total_bytes=int(fields[2]), chunks=chunks)
+            return RowGroup(index=index, row_count=row_count, total_bytes=int(fields[2]), chunks=tuple(chunks))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise Corrupt(f"the description of row group {index} is damaged: {error!r}", file=self.file) from error
 

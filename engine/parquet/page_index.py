@@ -1,4 +1,4 @@
-"""Where a row group's pages are and what they hold, from the page index behind a Parquet file's data.
+"""Where a row group's pages are and what they hold, from the page index after a Parquet file's data.
 
 Source: the Parquet format specification, "Parquet page index". Pages are *aligned* when every column breaks at the same
 rows; then any run of pages is a row group of its own.
@@ -46,11 +46,8 @@ class PageLayout:
         return sum(_ARRAY_BYTES + array.nbytes for array in arrays)
 
     def page_of_offset(self, offset: int) -> int:
-        """The page that holds ``offset``, or where it is in a gap the one behind; ``page_count`` behind the last."""
+        """The page that holds ``offset``, or where it is in a gap the one after; ``page_count`` after the last."""
         return int(np.searchsorted(self.last_offset, offset, "left"))
-
-    def rows_of(self, first_page: int, end_page: int) -> int:
-        return int(self.first_row[end_page] - self.first_row[first_page])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

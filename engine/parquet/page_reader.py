@@ -1,7 +1,7 @@
 """Rows of a Parquet file decoded by page, through a reader that knows whole files only.
 
 pyarrow writes page indexes but can't read by page. Where the pages of all columns break at the same rows, any run of
-pages is a row group in itself: the dictionaries and the wanted pages, copied behind a footer written for them, are a
+pages is a row group in itself: the dictionaries and the wanted pages, with a footer written for them, are a
 small Parquet file that pyarrow decodes as usual. Where pages don't align, the small file is the whole row group.
 """
 
@@ -29,7 +29,7 @@ DICTIONARY_ROWS = 32 * 1024
 
 SMALL_DICTIONARY_BYTES = 64 * 1024
 """And only where the dictionary is at most so large in the file: a larger one saves its reader nothing, and looking
-every string up in it costs the encoder more than strings that lie one behind the other."""
+every string up in it costs the encoder more than strings that lie one after the other."""
 
 _PAGE_HEADER_BYTES = 4096
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
+import crc32c
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt, Unavailable
-from engine.parquet.checksums import FilePart
 from engine.parquet.footer import MAGIC, TRAILER_BYTES, ByteRange, ParquetFooter
 from engine.warehouse.warehouse import Warehouse
 
@@ -21,6 +24,8 @@ REMOTE_HOLE_BYTES = 256 << 10
 REMOTE_TAIL_BYTES = 128 << 10
 """Read from a remote file's end on first sight: most footers are inside, and the second request is saved."""
 
+PROOF_BYTES = 8 << 20
+"""Read at once where all of a file is compared with its checksums."""
 
 RowGroupCache: TypeAlias = BoundedCache[tuple[str, int], memoryview]
 """Compressed row groups of remote files by (path, position). Local ones are kept by the operating system already."""
@@ -73,8 +78,10 @@ class RangedFile:
         self._cache = cache
         self._count = count
         self._count_lock = threading.Lock()
-        self._unproven: tuple[FilePart, ...] = ()
-        self._proven: list[ByteRange] = []
+        # The parts of the file that have a checksum, as edges: none until a footer says what is to be expected.
+        self._edges: NDArray[np.int64] = np.zeros(1, np.int64)
+        self._checksums: NDArray[np.uint32] = np.empty(0, np.uint32)
+        self._is_proven: NDArray[np.bool_] = np.empty(0, np.bool_)
         opened = self._input()
         self.is_remote = not isinstance(opened, pa.MemoryMappedFile) if is_remote is None else is_remote
         actual = self._size(opened)
@@ -85,7 +92,9 @@ class RangedFile:
         """From now on what is read is checked against the checksums that the footer, which is checked, has of it."""
         if footer.checksums is not None:
             end = self.size_bytes - TRAILER_BYTES - len(footer.encoded)
-            self._unproven = footer.checksums.parts_of(footer_start=end, file=self.file)
+            self._edges = footer.checksums.edges(footer_start=end, file=self.file)
+            self._checksums = np.concatenate([footer.checksums.data, footer.checksums.page_index])
+            self._is_proven = np.zeros(len(self._checksums), np.bool_)
 
     def read(self, parts: Sequence[ByteRange]) -> list[memoryview]:
         """The bytes of each range, in the order asked for. Raises Corrupt outside the file, or where the bytes are not
@@ -95,14 +104,12 @@ class RangedFile:
                 raise Corrupt(
                     f"the file says it has bytes {part.start} to {part.end} of {self.size_bytes}", file=self.file
                 )
-        self._prove(parts)
-        merged = _merge(parts, REMOTE_HOLE_BYTES if self.is_remote else 0)
-        content = {part: self._held(part) for part in {merged[at] for at in range(len(parts))}}
-        found = []
-        for at, part in enumerate(parts):
-            around = merged[at]
-            found.append(content[around][part.start - around.start : part.end - around.start])
-        return found
+        merged = _merge([self._provable(part) for part in parts], REMOTE_HOLE_BYTES if self.is_remote else 0)
+        content = {around: self._proven(around) for around in set(merged)}
+        return [
+            content[around][part.start - around.start : part.end - around.start]
+            for part, around in zip(parts, merged, strict=True)
+        ]
 
     def read_kept(self, whole: ByteRange, parts: Sequence[ByteRange]) -> list[memoryview]:
         """Ranges out of ``whole``, which is read by one request and kept in the cache."""
@@ -136,41 +143,42 @@ class RangedFile:
         return footer
 
     def prove(self) -> None:
-        """Compare every byte of the file with the checksums its footer has, one part after the other.
+        """Compare every byte of the file with the checksums its footer has. Raises Corrupt, Unavailable."""
+        end = int(self._edges[-1])
+        for start in range(0, end, PROOF_BYTES):
+            self.read([ByteRange(start=start, size=min(PROOF_BYTES, end - start))])
 
-        Raises Corrupt, Unavailable. Memory: the largest row group.
-        """
-        for part in self._unproven:
-            self._prove([ByteRange(start=part.start, size=part.end - part.start)])
+    def _parts_of(self, wanted: ByteRange) -> slice:
+        """Which of the parts with a checksum a range touches."""
+        first = int(np.searchsorted(self._edges, wanted.start, "right")) - 1
+        end = int(np.searchsorted(self._edges, wanted.end, "left"))
+        return slice(first, min(end, len(self._is_proven)))
 
-    def _prove(self, wanted: Sequence[ByteRange]) -> None:
-        """Read the row groups that ``wanted`` lies in, or the page index, whole, the first time only: each has one
-        checksum. From then on the checksums of the pages watch over them. Raises Corrupt, Unavailable."""
-        if not self._unproven or not wanted:
-            return
-        low, high = min(each.start for each in wanted), max(each.end for each in wanted)
-        for part in self._unproven:
-            if part.end <= low or high <= part.start:
+    def _provable(self, wanted: ByteRange) -> ByteRange:
+        """A range, with the rest of the parts it touches where one of them was not compared yet."""
+        touched = self._parts_of(wanted)
+        if self._is_proven[touched].all():
+            return wanted
+        start = int(self._edges[touched.start])
+        return ByteRange(start=start, size=max(wanted.end, int(self._edges[touched.stop])) - start)
+
+    def _proven(self, wanted: ByteRange) -> memoryview:
+        """The bytes of a range; parts inside it are compared with their checksums, the first time only: from then on
+        the checksums of the pages watch over them. Raises Corrupt, Unavailable."""
+        content = self._get(wanted)
+        touched = self._parts_of(wanted)
+        for at in (np.flatnonzero(~self._is_proven[touched]) + touched.start).tolist():
+            start, end = self._edges[at : at + 2].tolist()
+            if start < wanted.start or wanted.end < end:
                 continue
-            if any(part.start < each.end and each.start < part.end for each in wanted):
-                whole = ByteRange(start=part.start, size=part.end - part.start)
-                content = self._get(whole)
-                part.check(content, self.file)
-                if self.is_remote:
-                    self._cache.put((self.file, part.start), content)
-                # Two threads may do this at once: each takes out what it has proven, and no part comes back.
-                with self._count_lock:
-                    self._unproven = tuple(other for other in self._unproven if other is not part)
-                    self._proven.append(whole)
-
-    def _held(self, part: ByteRange) -> memoryview:
-        """A range out of what is kept, or from the file."""
-        for whole in self._proven if self.is_remote else ():
-            if whole.start <= part.start and part.end <= whole.end:
-                held = self._cache.get((self.file, whole.start))
-                if held is not None and len(held) == whole.size:
-                    return held[part.start - whole.start : part.end - whole.start]
-        return self._get(part)
+            if crc32c.crc32c(content[start - wanted.start : end - wanted.start]) != self._checksums[at]:
+                raise Corrupt(
+                    f"bytes {start} to {end} are not those that were written",
+                    file=self.file,
+                    next_step="run floeberg fsck; restore the file from a copy of the warehouse",
+                )
+            self._is_proven[at] = True
+        return content
 
     def _get(self, part: ByteRange) -> memoryview:
         try:
@@ -186,13 +194,13 @@ class RangedFile:
 
     def _input(self) -> pa.NativeFile:
         try:
-            return self._inputs.get_or_make(self.file, lambda: self._warehouse.open_input(self.file))
+            return self._inputs.get_or_make(self.file, partial(self._warehouse.open_input, self.file))
         except Unavailable:
             # The process may have run out of handles: those that nobody reads by just now are the first to go.
             if len(self._inputs) == 0:
                 raise
             self._inputs.clear()
-            return self._inputs.get_or_make(self.file, lambda: self._warehouse.open_input(self.file))
+            return self._inputs.get_or_make(self.file, partial(self._warehouse.open_input, self.file))
 
     def _size(self, opened: pa.NativeFile) -> int:
         try:

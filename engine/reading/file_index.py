@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ class OpenFile:
         return max(1, self.facts.digest.length_bytes // max(1, self.file.record_count))
 
     def group_of_offset(self, offset: int) -> int:
-        """The row group that holds ``offset``, or the one behind it where it is in a gap; the count behind the last."""
+        """The row group that holds ``offset``, or the one after it where it is in a gap; the count after the last."""
         return int(np.searchsorted(self.summaries.last_offset, offset, "left"))
 
     def group_range(self, group: int) -> OffsetRange:
@@ -128,33 +129,33 @@ class FileIndex:
         """
         return self._live.of(table, partition)
 
-    def covering(self, table: TopicTable, partition: int, range: OffsetRange) -> tuple[TableFile, ...]:  # noqa: A002
-        """The files that hold the records of ``range``, in order; none where no record was stored.
+    def covering(self, table: TopicTable, partition: int, offsets: OffsetRange) -> tuple[TableFile, ...]:
+        """The files that hold the records of ``offsets``, in order; none where no record was stored.
 
         Raises Unavailable when the ledger doesn't cover the range yet, Corrupt when it does and a part of the range is
         in no file, nor known to be empty, nor skipped: records are missing. Below the log start files may be gone.
         """
         entry = table.ledger.get(partition)
-        if entry is None or not entry.range.covers(range):
+        if entry is None or not entry.range.covers(offsets):
             raise Unavailable(
-                f"offsets {range} are not in the table yet" + ("" if entry is None else f", it has {entry.range}"),
+                f"offsets {offsets} are not in the table yet" + ("" if entry is None else f", it has {entry.range}"),
                 topic=table.topic,
                 partition=partition,
-                offset=range.start,
+                offset=offsets.start,
             )
-        table.check_readable(partition, range.start)
-        found = self.files(table, partition).overlapping(range)
+        table.check_readable(partition, offsets.start)
+        found = self._live.of(table, partition).overlapping(offsets)
         if table.is_believed:
             covered = [file.range for file in found]
             covered += [*table.empty.get(partition, ()), *table.skipped.get(partition, ())]
         else:
             covered = [file.range for file in found if not file.parts]
-        at = max(range.start, table.horizon(partition))
+        at = max(offsets.start, table.horizon(partition))
         for part in sorted(covered):
             if part.start > at:
                 break
             at = max(at, part.end)
-        if at < range.end:
+        if at < offsets.end:
             whose = "" if table.foreign is None else f"{SOMEBODY_ELSE}: {table.foreign}: "
             raise Corrupt(
                 f"{whose}the ledger says these offsets are in the table, and no file that is proven covers them",
@@ -167,7 +168,7 @@ class FileIndex:
 
     def open(self, table: TopicTable, file: TableFile) -> OpenFile:
         """Raises Corrupt (missing, another size, no Parquet, another file than its name says), Unavailable."""
-        return self._open.get_or_make(file.path, lambda: self._opened(table, file))
+        return self._open.get_or_make(file.path, partial(self._opened, table, file))
 
     def open_group(self, table: TopicTable, opened: OpenFile, index: int) -> OpenGroup:
         """A row group's description and pages. Raises Corrupt, Unavailable."""

@@ -19,7 +19,7 @@ LARGEST_OPEN_FILES = 16
 class FooterCache:
     """Encoded footers by file path, in RocksDB. Safe to use from several threads; one process a directory.
 
-    A directory that can't be opened, whatever the reason, is removed and begun anew. What is stored is only ever a
+    A directory that can't be opened, whatever the reason, is removed and begun again. What is stored is only ever a
     copy of a file's own bytes, and is parsed and checked like them.
     """
 

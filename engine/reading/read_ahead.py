@@ -1,26 +1,41 @@
 """Decoded rows kept and made ahead of the readers that go through a partition in order.
 
 A broker reads about a megabyte and hangs up; the consumer's next fetch begins where that ended. The block a fetch
-stopped in is kept for the next one, and the block behind it is decoded meanwhile.
+stopped in is kept for the next one, and the block after it is decoded meanwhile.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 from engine.bounded_cache import BoundedCache
-from engine.reading.row_block import RowBlock
+from engine.offset_range import OffsetRange
+from engine.reading.block_source import BlockKey, BlockPlace, BlockSource, RowBlock
+from engine.table.manifests import TableFile
 
-BlockKey: TypeAlias = tuple[str, int, int]
-"""(path, row group, row): a block that holds that row."""
+FIRST_READ_BYTES = 1 << 20
+"""Decoded for a reader that begins somewhere new: a consumer's default fetch (max.partition.fetch.bytes)."""
+
+SEQUENTIAL_ROWS = 64 * 1024
+"""Rows decoded at once for a reader that goes on, a whole row group where there is room: each read decodes the
+dictionaries of all columns again, so a quarter of a row group costs a third of the throughput."""
+
+FEWEST_SEQUENTIAL_ROWS = 4 * 1024
+"""A page: what a sequential reader decodes at once when so many go on side by side that there is no room for more."""
+
+RECORD_OVERHEAD_BYTES = 64
+"""Memory of a decoded record beside its key, value and headers: positions, lengths, offset, timestamp."""
 
 POSITIONS_KEPT = 4096
 """Ends of blocks by which a reader is known again: one a partition being read, with room."""
+
+OpenSource: TypeAlias = Callable[[TableFile], BlockSource]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +53,9 @@ class ReadAheadLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Decoding:
-    """A block that a thread decodes now, up to ``end_row``."""
+    """A block that a thread decodes now."""
 
-    end_row: int
+    place: BlockPlace
     block: Future[RowBlock] = field(default_factory=Future)
 
 
@@ -49,10 +64,11 @@ class ReadAhead:
 
     def __init__(self, limits: ReadAheadLimits) -> None:
         self._limits = limits
-        self._blocks: OrderedDict[BlockKey, RowBlock] = OrderedDict()
-        self._held_bytes = 0
+        self._blocks: BoundedCache[BlockKey, RowBlock] = BoundedCache(
+            capacity=limits.decoded_bytes, cost_of=lambda block: block.size_bytes
+        )
         self._pending: dict[BlockKey, Future[RowBlock]] = {}
-        self._decoding: dict[BlockKey, _Decoding] = {}
+        self._decoding: list[_Decoding] = []
         self._closed = False
         self._lock = threading.Lock()
         self._decodes = threading.BoundedSemaphore(limits.decodes)
@@ -62,54 +78,78 @@ class ReadAhead:
         )
 
     @property
-    def held_bytes(self) -> int:
-        return self._held_bytes
-
-    @property
-    def limit_bytes(self) -> int:
-        return self._limits.decoded_bytes
+    def memory_use(self) -> tuple[int, int]:
+        """Bytes of the blocks kept, and their bound."""
+        return self._blocks.cost, self._blocks.capacity
 
     @property
     def share_bytes(self) -> int:
         """Memory for one block when every file with a block here, and one more, is to keep two."""
-        with self._lock:
-            files = len({path for path, _, _ in self._blocks})
+        files = len({path for path, _, _ in self._blocks.held_keys()})
         return self._limits.decoded_bytes // (2 * (files + 1))
 
-    def reader_stopped_at(self, location: str, partition: int, offset: int) -> bool:
-        """Whether a block that was read ends at this offset: whoever begins here goes through in order."""
-        return self._ends.get((location, partition, offset)) is not None
+    def blocks(
+        self,
+        files: Sequence[TableFile],
+        open_source: OpenSource,
+        wanted: OffsetRange,
+        *,
+        partition: tuple[str, int],
+        first_bytes: int = FIRST_READ_BYTES,
+    ) -> Iterator[tuple[BlockSource, RowBlock]]:
+        """The blocks that hold records of ``wanted``, in order, each with its source.
 
-    def note_end(self, location: str, partition: int, offset: int) -> None:
-        self._ends.put((location, partition, offset), True)
+        ``partition`` is a table's location and a partition's number. Whoever begins where a block ended goes through in
+        order, and has the next block decoded ahead from the start; others first get about ``first_bytes``, then more.
+        """
+        is_sequential = self._ends.get((*partition, wanted.start)) is not None
+        rows = SEQUENTIAL_ROWS if is_sequential else 0
+        for at, file in enumerate(files):
+            source = open_source(file)
+            rows = rows or min(first_bytes, FIRST_READ_BYTES) // source.record_bytes + 1
+            offset, most_rows = wanted.start, self._most_rows(source)
+            while (place := source.place_at(offset, min(rows, most_rows))) and place.offsets.start < wanted.end:
+                is_sequential = is_sequential or rows >= most_rows
+                block = self.find(place.key)
+                if block is None:
+                    block = self.decode(place, partial(source.read, place, is_sequential=is_sequential))
+                    rows = max(rows, place.run.row_count) * 4
+                else:
+                    rows, is_sequential = SEQUENTIAL_ROWS, True
+                offset, most_rows = block.place.offsets.end, self._most_rows(source)
+                self._ends.put((*partition, offset), True)
+                if is_sequential:
+                    self._prefetch_from(chain((source,), map(open_source, files[at + 1 : at + 2])), offset)
+                yield source, block
 
     def find(self, key: BlockKey) -> RowBlock | None:
         """The block that holds a row, when it is here or about to be; waits for one under way."""
         with self._lock:
             pending = self._pending.get(key)
-            if pending is None:
-                return self._held(key)
+        if pending is None:
+            return self._held(key)
         # Outside the lock: cancelling settles it in this thread, and that takes the lock.
         if pending.cancel():
             return None  # it had not begun: this thread is quicker
         return pending.result()
 
-    def decode(self, key: BlockKey, end_row: int, decode: Callable[[], RowBlock]) -> RowBlock:
-        """The block of the rows from ``key``'s to ``end_row``: decoded and kept. While another thread decodes one that
-        holds ``key``'s row, its is waited for; what that raises is raised here too."""
+    def decode(self, place: BlockPlace, decode: Callable[[], RowBlock]) -> RowBlock:
+        """The block of ``place``: decoded and kept. While another thread decodes one that holds the place's first row,
+        its is waited for; what that raises is raised here too."""
         with self._lock:
-            held = self._held(key)
+            held = self._held(place.key)
             if held is not None:
                 return held
-            others = self._under_way(key)
+            others = self._under_way(place.key)
             if others is None:
-                own = self._decoding[key] = _Decoding(end_row=end_row)
+                own = _Decoding(place=place)
+                self._decoding.append(own)
         if others is not None:
             return others.block.result()
         try:
             with self._decodes:
                 block = decode()
-            self._keep(key, block)
+            self._blocks.put(place.key, block)
         except BaseException as error:
             own.block.set_exception(error)
             raise
@@ -118,60 +158,50 @@ class ReadAhead:
             return block
         finally:
             with self._lock:
-                del self._decoding[key]
+                self._decoding.remove(own)
 
-    def prefetch(self, key: BlockKey, end_row: int, decode: Callable[[], RowBlock]) -> None:
+    def prefetch(self, place: BlockPlace, decode: Callable[[], RowBlock]) -> None:
         """Have a block decoded by another thread, unless it is here, under way, or too many are."""
+        key = place.key
         with self._lock:
             if self._closed or len(self._pending) >= self._limits.prefetches or key in self._pending:
                 return
             if self._held(key) is not None or self._under_way(key) is not None:
                 return
-            future = self._pool.submit(self.decode, key, end_row, decode)
+            future = self._pool.submit(self.decode, place, decode)
             self._pending[key] = future
         future.add_done_callback(lambda done: self._settle(key, done))
-
-    def clear(self) -> None:
-        with self._lock:
-            self._blocks.clear()
-            self._held_bytes = 0
 
     def close(self) -> None:
         """Stop prefetching; what is under way is waited for."""
         with self._lock:
             self._closed = True
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self.clear()
+        self._blocks.clear()
+
+    def _prefetch_from(self, sources: Iterator[BlockSource], offset: int) -> None:
+        """Prefetch the first block at or after ``offset`` of the first source that has one."""
+        for source in sources:
+            place = source.place_at(offset, self._most_rows(source))
+            if place is not None:
+                self.prefetch(place, partial(source.read, place, is_sequential=True))
+                return
+
+    def _most_rows(self, source: BlockSource) -> int:
+        """Rows a block may have, so that the blocks of all readers that go on side by side fit the memory for them."""
+        rows = self.share_bytes // (source.record_bytes + RECORD_OVERHEAD_BYTES)
+        return max(min(rows, SEQUENTIAL_ROWS), min(FEWEST_SEQUENTIAL_ROWS, FIRST_READ_BYTES // source.record_bytes + 1))
 
     def _held(self, key: BlockKey) -> RowBlock | None:
-        """The kept block that holds ``key``'s row. With the lock."""
-        path, group, row = key
-        for held_key in reversed(self._blocks):
-            block = self._blocks[held_key]
-            if held_key[:2] == (path, group) and block.first_row <= row < block.end_row:
-                self._blocks.move_to_end(held_key)
-                return block
-        return None
+        """The kept block that holds ``key``'s row."""
+        return self._blocks.find(lambda block: block.place.holds(key))
 
     def _under_way(self, key: BlockKey) -> _Decoding | None:
         """The decoding of a block that will hold ``key``'s row. With the lock."""
-        path, group, row = key
-        for (other_path, other_group, first_row), decoding in self._decoding.items():
-            if (other_path, other_group) == (path, group) and first_row <= row < decoding.end_row:
-                return decoding
-        return None
+        return next((decoding for decoding in self._decoding if decoding.place.holds(key)), None)
 
     def _settle(self, key: BlockKey, done: Future[RowBlock]) -> None:
         # An error of a prefetch is no one's yet: the reader that needs the block meets it by itself.
         with self._lock:
             if self._pending.get(key) is done:
                 del self._pending[key]
-
-    def _keep(self, key: BlockKey, block: RowBlock) -> None:
-        with self._lock:
-            before = self._blocks.pop(key, None)
-            self._held_bytes += block.size_bytes - (0 if before is None else before.size_bytes)
-            self._blocks[key] = block
-            while self._held_bytes > self._limits.decoded_bytes and self._blocks:
-                _, dropped = self._blocks.popitem(last=False)
-                self._held_bytes -= dropped.size_bytes

@@ -14,7 +14,6 @@ from engine.offset_range import OffsetRange
 from engine.parquet.page_index import PageBounds, read_page_bounds
 from engine.reading.file_index import OpenFile
 from engine.table.columns import TableLayout
-from engine.table.foreign.adopted_rows import AdoptedFile
 from engine.table.rows.rows import MILLISECONDS_KEPT, US_PER_MS
 
 NEVER = np.iinfo(np.int64).max
@@ -22,15 +21,13 @@ NEVER = np.iinfo(np.int64).max
 
 
 def latest_by_offset(
-    opened: OpenFile | AdoptedFile, layout: TableLayout, wanted: OffsetRange
+    opened: OpenFile, layout: TableLayout, wanted: OffsetRange
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(first offset, latest timestamp in ms) of each page of a file that overlaps ``wanted``: int64[n] each.
 
-    A page whose latest timestamp isn't known has NEVER, and so has an adopted range, whose pages are in no order. Where
-    a file has no page index, row groups stand for pages. One read of the page index. Raises Corrupt, Unavailable.
+    A page whose latest timestamp isn't known has NEVER. Where a file has no page index, row groups stand for pages. One
+    read of the page index. Raises Corrupt, Unavailable.
     """
-    if isinstance(opened, AdoptedFile):
-        return np.array([max(opened.file.range.start, wanted.start)], np.int64), np.array([NEVER], np.int64)
     first_group = opened.group_of_offset(wanted.start)
     end_group = int(np.searchsorted(opened.summaries.first_offset, wanted.end, "left"))
     groups = [opened.footer.row_group(index) for index in range(first_group, end_group)]
@@ -67,7 +64,7 @@ def entries(
     inside = (first_offset[1:] > wanted.start) & (first_offset[1:] < wanted.end) & (before[:-1] < NEVER)
     timestamp = before[:-1][inside] + 1
     offset = first_offset[1:][inside] - wanted.start
-    # Of several pages behind the same latest timestamp the last starts the shortest search.
+    # Of several pages after the same latest timestamp the last starts the shortest search.
     last = np.append(timestamp[1:] != timestamp[:-1], True)[: len(timestamp)]
     return timestamp[last], offset[last]
 

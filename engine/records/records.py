@@ -20,6 +20,9 @@ from engine.records.record_kernels import find_not_utf8, gather_spans
 
 NULL_LENGTH = -1
 
+UNKNOWN_EPOCH = -1
+"""Leader epoch of a record of which none is known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ByteSpans:

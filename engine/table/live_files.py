@@ -6,6 +6,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from engine.bounded_cache import BoundedCache
@@ -65,7 +66,7 @@ class LiveFiles:
             return PartitionFiles()
         # A commit that makes no snapshot can adopt what another program's did.
         key = (table.location, table.snapshot_id, tuple(table.adopted.items()))
-        found = self._snapshots.get_or_make(key, lambda: self._listed(table))
+        found = self._snapshots.get_or_make(key, partial(self._listed, table))
         return found.get(partition, PartitionFiles())
 
     def _listed(self, table: TopicTable) -> Mapping[int, PartitionFiles]:

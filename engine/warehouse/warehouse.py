@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -120,16 +120,8 @@ class Warehouse:
             new.write(content)
             new.commit()
 
-    @contextlib.contextmanager
-    def _errors(self, path: str) -> Iterator[None]:
-        """A file whose name was given to us and that is missing is damage, unless the whole warehouse is away."""
-        try:
-            with _errors(path):
-                yield
-        except Corrupt as error:
-            if self._is_away():
-                raise Unavailable("the warehouse's folder is not there: is it mounted?", file=path) from error
-            raise
+    def _errors(self, path: str) -> contextlib.AbstractContextManager[None]:
+        return _errors(path, self._is_away)
 
     def _is_away(self) -> bool:
         root = urlparse(self.properties.get("warehouse", ""))
@@ -283,11 +275,14 @@ def _object_store(settings: tuple[tuple[str, str], ...]) -> fs.S3FileSystem:
 
 
 @contextlib.contextmanager
-def _errors(path: str) -> Iterator[None]:
-    """Translate the file system's errors: missing is Corrupt (its name was given to us), anything else may pass."""
+def _errors(path: str, is_away: Callable[[], bool] = bool) -> Iterator[None]:
+    """Translate the file system's errors: a file whose name was given to us and that is missing is damage, unless the
+    whole warehouse ``is_away``; anything else may pass."""
     try:
         yield
     except FileNotFoundError as error:
+        if is_away():
+            raise Unavailable("the warehouse's folder is not there: is it mounted?", file=path) from error
         raise Corrupt("a file is missing from the warehouse", file=path) from error
     except OSError as error:
         raise Unavailable(f"the warehouse does not answer: {error}", file=path) from error

@@ -28,19 +28,19 @@ class AuxiliaryStore:
         # A local file is written under a temporary name made of its own: two copies of one range must not meet there.
         self._writing = threading.Lock()
 
-    def put(self, table: TopicTable, partition: int, range: OffsetRange, state: AuxiliaryState) -> None:  # noqa: A002  # the field's own word
+    def put(self, table: TopicTable, partition: int, offsets: OffsetRange, state: AuxiliaryState) -> None:
         """Durable when it returns; replaces what the same range had. Raises Unavailable."""
-        with self._writing, table.warehouse.create(_path(table, partition, range)) as file:
+        with self._writing, table.warehouse.create(_path(table, partition, offsets)) as file:
             file.write(state.to_bytes())
             reach(FaultPoint.AUXILIARY_STATE_WRITTEN)
             file.commit()
 
-    def get(self, table: TopicTable, partition: int, range: OffsetRange) -> AuxiliaryState:  # noqa: A002
+    def get(self, table: TopicTable, partition: int, offsets: OffsetRange) -> AuxiliaryState:
         """Raises NoSuchSegment when nothing is kept for exactly this range, Corrupt, Unavailable."""
-        path = _path(table, partition, range)
+        path = _path(table, partition, offsets)
         if not table.warehouse.exists(path):
             raise NoSuchSegment(
-                f"No leader epochs and producer snapshot are kept for {range}",
+                f"No leader epochs and producer snapshot are kept for {offsets}",
                 topic=table.topic,
                 partition=partition,
                 file=path,
@@ -52,7 +52,7 @@ class AuxiliaryStore:
                 error.problem,
                 topic=table.topic,
                 partition=partition,
-                offset=range.start,
+                offset=offsets.start,
                 file=path,
                 next_step=error.next_step or _NEXT_STEP,
             ) from error
@@ -64,8 +64,8 @@ class AuxiliaryStore:
             if match is not None:
                 yield OffsetRange(start=int(match[1]), end=int(match[2]))
 
-    def delete(self, table: TopicTable, partition: int, range: OffsetRange) -> None:  # noqa: A002
-        table.warehouse.delete(_path(table, partition, range))
+    def delete(self, table: TopicTable, partition: int, offsets: OffsetRange) -> None:
+        table.warehouse.delete(_path(table, partition, offsets))
         reach(FaultPoint.AUXILIARY_STATE_REMOVED)
 
 
@@ -73,5 +73,5 @@ def _folder(table: TopicTable, partition: int) -> str:
     return f"{table.location.rstrip('/')}/log_door/p={partition}"
 
 
-def _path(table: TopicTable, partition: int, range: OffsetRange) -> str:  # noqa: A002
-    return f"{_folder(table, partition)}/{range.start:020d}-{range.end:020d}.aux"
+def _path(table: TopicTable, partition: int, offsets: OffsetRange) -> str:
+    return f"{_folder(table, partition)}/{offsets.start:020d}-{offsets.end:020d}.aux"

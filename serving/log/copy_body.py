@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from starlette.requests import ClientDisconnect, Request
 
 from engine.errors import Corrupt, Invalid, Unavailable
-from serving.door_client import ClientGone
+from serving.door import ClientGone
 from serving.log.auxiliary_state import MAX_SIZE_BYTES, AuxiliaryState
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
@@ -93,17 +94,19 @@ class DamageWatch(LogDoorBackend):
         return Damages(newest=tuple(newest[:SHOWN_DAMAGES]), count=len(newest))
 
     def verified(self, segment: RemoteSegment) -> VerifiedRange | None:
-        return self._watched(segment, partial(self._backend.verified, segment))
+        with self._noting(segment, partial(self._backend.verified, segment)) as verified:
+            return verified()
 
     def hurry(self, segment: RemoteSegment) -> None:
         self._backend.hurry(segment)
 
     def keep_auxiliary_state(self, segment: RemoteSegment, state: AuxiliaryState) -> None:
-        keep = partial(self._backend.keep_auxiliary_state, segment, state)
-        self._watched(segment, keep, again=partial(self._backend.verified, segment))
+        with self._noting(segment, partial(self._backend.verified, segment)):
+            self._backend.keep_auxiliary_state(segment, state)
 
     def auxiliary_state(self, segment: RemoteSegment) -> AuxiliaryState:
-        return self._watched(segment, partial(self._backend.auxiliary_state, segment))
+        with self._noting(segment, partial(self._backend.auxiliary_state, segment)) as state:
+            return state()
 
     def records(self, segment: RemoteSegment, *, start: int, max_bytes: int) -> Iterator[memoryview]:
         read = partial(self._backend.records, segment, start=start, max_bytes=max_bytes)
@@ -111,18 +114,20 @@ class DamageWatch(LogDoorBackend):
         def to_the_end() -> None:
             deque(read(), maxlen=0)
 
-        batches = self._watched(segment, read, again=to_the_end)
-        return self._passed_on(batches, segment, to_the_end)
+        with self._noting(segment, to_the_end):
+            return self._passed_on(read(), segment, to_the_end)
 
     def offset_grid(self, segment: RemoteSegment) -> NDArray[np.int64]:
-        return self._watched(segment, partial(self._backend.offset_grid, segment))
+        with self._noting(segment, partial(self._backend.offset_grid, segment)) as grid:
+            return grid()
 
     def time_index(self, segment: RemoteSegment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return self._watched(segment, partial(self._backend.time_index, segment))
+        with self._noting(segment, partial(self._backend.time_index, segment)) as index:
+            return index()
 
     def release(self, segment: RemoteSegment) -> None:
-        release = partial(self._backend.release, segment)
-        self._watched(segment, release, again=partial(self._backend.verified, segment))
+        with self._noting(segment, partial(self._backend.verified, segment)):
+            self._backend.release(segment)
 
     def look_again(self) -> None:
         """Read some of it again, what was read again least often first."""
@@ -140,18 +145,16 @@ class DamageWatch(LogDoorBackend):
     def _passed_on(
         self, batches: Iterator[memoryview], segment: RemoteSegment, again: Callable[[], object]
     ) -> Iterator[memoryview]:
-        try:
+        with self._noting(segment, again):
             yield from batches
+
+    @contextmanager
+    def _noting(self, segment: RemoteSegment, again: Callable[[], _Answer]) -> Iterator[Callable[[], _Answer]]:
+        """Remember damage that is met inside, with ``again`` to look whether it is over."""
+        try:
+            yield again
         except Corrupt as error:
             raise self._noted(error, segment, again) from error
-
-    def _watched(
-        self, segment: RemoteSegment, work: Callable[[], _Answer], *, again: Callable[[], object] | None = None
-    ) -> _Answer:
-        try:
-            return work()
-        except Corrupt as error:
-            raise self._noted(error, segment, again or work) from error
 
     def _noted(self, error: Corrupt, segment: RemoteSegment, again: Callable[[], object]) -> Corrupt:
         """The error with all its coordinates, remembered."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import crc32c
@@ -15,20 +16,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from engine.clock import Clock, SystemClock
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.proof.verifier import VerifiedRange
-from serving.door_client import while_there
-from serving.door_guard import DoorGuard
-from serving.door_metrics import DoorMetrics
+from serving.door import DoorGuard, DoorMetrics, while_there
 from serving.log.auxiliary_state import AuxiliaryState
-from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
+from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment, number, segment_of
 from serving.log.commit_signal import CommitSignal
 from serving.log.copy_body import CopyBodies, LengthMissing, TooLarge
 from serving.log.index_format import offset_index_bytes, time_index_bytes
 from serving.log.places import Place, Places
 from serving.log.record_answer import RecordAnswer
-from serving.log.request import number, segment_of
 
 DOOR = "log"
 """Its name among the doors' metrics."""
@@ -79,6 +78,7 @@ class LogDoor:
         commits: CommitSignal,
         limits: LogDoorLimits,
         metrics: DoorMetrics,
+        clock: Clock,
     ) -> None:
         if not token:
             raise Invalid("The log door needs a token", next_step="set [log_door] token, the same as the broker's")
@@ -96,8 +96,9 @@ class LogDoor:
         self._readers = ThreadPoolExecutor(limits.reader_threads, thread_name_prefix="log-door-read")
         self._copiers = ThreadPoolExecutor(limits.copier_threads, thread_name_prefix="log-door-copy")
         self._metrics = metrics
-        self._reads = Places(limits.max_reads, door=DOOR, what="reads", metrics=metrics)
-        self._copies = Places(limits.max_copies, door=DOOR, what="copies", metrics=metrics)
+        self._clock = clock
+        self._reads = Places(limits.max_reads, door=DOOR, what="reads", metrics=metrics, clock=clock)
+        self._copies = Places(limits.max_copies, door=DOOR, what="copies", metrics=metrics, clock=clock)
         self._bodies = CopyBodies(limit_bytes=limits.copy_body_bytes, timeout_s=limits.copy_body_timeout_ms / 1000)
 
     def routes(self) -> list[Route]:
@@ -123,7 +124,7 @@ class LogDoor:
     async def _copied(self, segment: RemoteSegment, state: AuxiliaryState, wait_ms: int) -> Response:
         """The answer once the segment is verified, within ``wait_ms``."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + wait_ms / 1000
+        deadline_ms = self._clock.monotonic_ms() + wait_ms
         with self._commits.listening((segment.topic_id, segment.partition)) as bell:
             while True:
                 bell.clear()
@@ -134,7 +135,7 @@ class LogDoor:
                     reach(FaultPoint.AUXILIARY_STATE_KEPT)
                     return _copied_answer(segment, verified)
                 self._backend.hurry(segment)
-                if not await bell.rung_within(deadline - loop.time()):
+                if not await bell.rung_within((deadline_ms - self._clock.monotonic_ms()) / 1000):
                     raise Unavailable(f"Offsets {segment} are not verified in the table yet")
 
     async def _records(self, request: Request) -> Response:
@@ -155,7 +156,7 @@ class LogDoor:
 
     async def _begun(self, segment: RemoteSegment, start: int, max_bytes: int, place: Place) -> RecordAnswer:
         """The answer with its first batches made."""
-        batches = await self._read(lambda: self._backend.records(segment, start=start, max_bytes=max_bytes))
+        batches = await self._read(partial(self._backend.records, segment, start=start, max_bytes=max_bytes))
         return await RecordAnswer.begin(
             batches,
             pool=self._readers,
@@ -206,10 +207,16 @@ def create_log_door(
     commits: CommitSignal,
     limits: LogDoorLimits | None = None,
     metrics: DoorMetrics | None = None,
+    clock: Clock | None = None,
 ) -> list[Route]:
     """Routes of the log door. ``commits`` is rung by the tiering loop after each commit."""
     return LogDoor(
-        backend, token=token, commits=commits, limits=limits or LogDoorLimits(), metrics=metrics or DoorMetrics()
+        backend,
+        token=token,
+        commits=commits,
+        limits=limits or LogDoorLimits(),
+        metrics=metrics or DoorMetrics(),
+        clock=clock or SystemClock(),
     ).routes()
 
 

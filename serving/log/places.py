@@ -1,15 +1,15 @@
-"""A bound on what is under way at the door. Who is being waited for by nobody but us has no claim to its place."""
+"""A bound on what is under way at the door. A client that only we wait for has no claim to its place."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from engine.clock import Clock
 from engine.errors import Unavailable
-from serving.door_metrics import DoorMetrics, DoorUse
+from serving.door import DoorMetrics, DoorUse
 
-STALLED_SECONDS = 1.0
+STALLED_MS = 1_000
 """A client that takes nothing of its answer for so long has lost its claim: a newcomer may have the place."""
 
 
@@ -18,7 +18,7 @@ class Place:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self.stalled_since: float | None = None
+        self.stalled_since_ms: int | None = None
         self.hang_up: Callable[[], None] | None = None
 
     def give_back(self) -> None:
@@ -27,17 +27,18 @@ class Place:
     @contextmanager
     def sending(self, hang_up: Callable[[], None] | None) -> Iterator[None]:
         """While the client is to take a part of its answer. ``hang_up`` ends its connection if its place is wanted."""
-        self.stalled_since, self.hang_up = asyncio.get_running_loop().time(), hang_up
+        self.stalled_since_ms, self.hang_up = self._places.clock.monotonic_ms(), hang_up
         try:
             yield
         finally:
-            self.stalled_since = self.hang_up = None
+            self.stalled_since_ms = self.hang_up = None
 
 
 class Places:
-    """So many at once; what comes above it is refused, unless somebody has stalled. Lives in one event loop."""
+    """At most ``count`` at once; a further one is refused, unless a client has stalled. Lives in one event loop."""
 
-    def __init__(self, count: int, *, door: str, what: str, metrics: DoorMetrics) -> None:
+    def __init__(self, count: int, *, door: str, what: str, metrics: DoorMetrics, clock: Clock) -> None:
+        self.clock = clock
         self._count = count
         self._door = door
         self._what = what
@@ -69,11 +70,11 @@ class Places:
 
     def _clear_one(self) -> None:
         """Free the place of the client that has stalled for longest, and hang up on it."""
-        late = asyncio.get_running_loop().time() - STALLED_SECONDS
+        late_ms = self.clock.monotonic_ms() - STALLED_MS
         stalled = [
-            (place.stalled_since, place.hang_up, place)
+            (place.stalled_since_ms, place.hang_up, place)
             for place in self._taken
-            if place.stalled_since is not None and place.stalled_since <= late and place.hang_up is not None
+            if place.stalled_since_ms is not None and place.stalled_since_ms <= late_ms and place.hang_up is not None
         ]
         if not stalled:
             raise Unavailable(f"Too many {self._what} are under way")

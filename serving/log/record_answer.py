@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from engine.errors import Corrupt, FloebergError
 from engine.fault_points import FaultPoint, reach
-from serving.door_client import client_is_gone, hang_up_of
+from serving.door import client_is_gone, hang_up_of
 from serving.log.places import Place
 
 CHUNK_BYTES = 512 << 10

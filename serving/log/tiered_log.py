@@ -30,21 +30,21 @@ class TablesById(Protocol):
         """The newest committed state; None while the topic has no table. Raises Unavailable."""
 
 
-class BrokerView(Protocol):
-    """What the daemon knows of the broker and can ask of its tiering loop."""
+class Tiering(Protocol):
+    """What the door asks of the tiering loop. Called from several threads."""
 
     def log_start(self, topic_id: str, partition: int) -> int | None:
         """The broker's log start offset as it was last seen; None when it never was."""
 
-    def hurry(self, topic_id: str, partition: int, end: int) -> None:
-        """Offsets below ``end`` are waited for. Returns at once."""
+    def hurry(self) -> None:
+        """Somebody waits: look now. Returns at once."""
 
 
 class TieredLog:
     """A LogDoorBackend over the tables.
 
     Loaded tables are kept and used as long as their ledger covers what is asked for: a view of an older snapshot
-    reads the same records. When its files are gone (compaction), the table is loaded anew and the read tried again.
+    reads the same records. When its files are gone (compaction), the table is loaded again and the read repeated.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class TieredLog:
         tables: TablesById,
         reader: LogReader,
         verifier: Verifier,
-        broker: BrokerView,
+        tiering: Tiering,
         store: AuxiliaryStore,
         copies: CopyRequests | None = None,
     ) -> None:
         self._tables = tables
         self._reader = reader
         self._verifier = verifier
-        self._broker = broker
+        self._tiering = tiering
         self._store = store
         self._copies = copies
         self._lock = threading.Lock()
@@ -82,7 +82,7 @@ class TieredLog:
         return verified
 
     def _proof(self, segment: RemoteSegment) -> VerifiedRange | None:
-        log_start = self._broker.log_start(segment.topic_id, segment.partition)
+        log_start = self._tiering.log_start(segment.topic_id, segment.partition)
         start = min(max(segment.range.start, log_start or 0), segment.range.end - 1)
         needed = OffsetRange(start=start, end=segment.range.end)
         # The newest state, never a view at hand: what somebody else did to the table since is not to be vouched for.
@@ -91,8 +91,8 @@ class TieredLog:
             return None
         return self._verifier.verified_range(table, segment.partition, needed)
 
-    def hurry(self, segment: RemoteSegment) -> None:
-        self._broker.hurry(segment.topic_id, segment.partition, segment.range.end)
+    def hurry(self, segment: RemoteSegment) -> None:  # noqa: ARG002  # a cycle looks at everything
+        self._tiering.hurry()
 
     def keep_auxiliary_state(self, segment: RemoteSegment, state: AuxiliaryState) -> None:
         self._store.put(self._known(segment), segment.partition, segment.range, state)
@@ -103,7 +103,7 @@ class TieredLog:
     def records(self, segment: RemoteSegment, *, start: int, max_bytes: int) -> Iterator[memoryview]:
         def begin(table: TopicTable, served: OffsetRange) -> Iterator[memoryview]:
             batches = self._reader.read(
-                table, segment.partition, range=served, start=max(start, served.start), max_bytes=max_bytes
+                table, segment.partition, offsets=served, start=max(start, served.start), max_bytes=max_bytes
             )
             # The first batch is made here, so that files that are gone are noticed while another view may help.
             first = next(batches)

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from serving.door_metrics import DoorMetrics
+from serving.door import DoorMetrics
 from serving.status.daemon_status import DaemonStatus, PartitionStatus, SchemaSourceStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

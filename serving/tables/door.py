@@ -16,8 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from engine.errors import FloebergError, Unavailable
-from serving.door_guard import DoorGuard
-from serving.door_metrics import DoorMetrics
+from serving.door import DoorGuard, DoorMetrics
 from serving.tables.catalog_view import CatalogView, Namespace, UnknownNamespace, UnknownTable
 
 DOOR = "tables"

@@ -44,7 +44,7 @@ class DoorClient:
             tables=TopicTables(world.catalog, "kafka"),
             reader=LogReader(file_index=FileIndex(cache_directory=world.root / "data" / "cache" / "footers")),
             verifier=Verifier(),
-            broker=self,
+            tiering=self,
             store=AuxiliaryStore(),
         )
         self._app = Starlette(routes=create_log_door(backend, token=self._token, commits=CommitSignal()))
@@ -53,8 +53,8 @@ class DoorClient:
     def log_start(self, topic_id: str, partition: int) -> int | None:
         return self._loop.log_start(topic_id, partition)
 
-    def hurry(self, topic_id: str, partition: int, end: int) -> None:
-        raise AssertionError(f"{topic_id}-{partition} is not tiered up to {end}")
+    def hurry(self) -> None:
+        raise AssertionError("a segment that is asked for is not tiered")
 
     async def do_the_brokers_share(self) -> None:
         """Copy what is local, read what is not, delete what lies below the log start."""

@@ -30,7 +30,7 @@ def main(folder: Path) -> None:
     whole = OffsetRange(start=0, end=FILES * RECORDS)
 
     def read(start: int) -> int:
-        batches = reader.read(table.view, 0, range=whole, start=start)
+        batches = reader.read(table.view, 0, offsets=whole, start=start)
         return sum(int.from_bytes(batch[57:61], "big") for batch in batches) + start
 
     with ThreadPoolExecutor(READERS) as pool:

@@ -105,7 +105,7 @@ def _door(world: FaultWorld) -> Iterator[TieredLog]:
             tables=TopicTables(catalog, NAMESPACE, topic_of=names.get),
             reader=reader,
             verifier=Verifier(),
-            broker=_Broker(),
+            tiering=_Tiering(),
             store=AuxiliaryStore(),
         )
 
@@ -114,11 +114,11 @@ def _reader() -> LogReader:
     return LogReader(file_index=FileIndex(), limits=LogReaderLimits(read_ahead=ReadAheadLimits(prefetches=0)))
 
 
-class _Broker:
+class _Tiering:
     def log_start(self, topic_id: str, partition: int) -> int | None:
         return None
 
-    def hurry(self, topic_id: str, partition: int, end: int) -> None:
+    def hurry(self) -> None:
         """Nobody tiers meanwhile."""
 
 

@@ -60,7 +60,7 @@ def read_all(world: FaultWorld) -> tuple[int, list[str]]:
                 if table is None:  # it no longer says whose it is: the door asks the broker to come back
                     refused += 1
                     continue
-                content = b"".join(reader.read(table, who.partition, range=offsets, start=offsets.start))
+                content = b"".join(reader.read(table, who.partition, offsets=offsets, start=offsets.start))
             except FloebergError:
                 refused += 1
                 continue

@@ -23,7 +23,7 @@ from floeberg.free_ports import free_ports
 from floeberg.http_connection import ConnectionLimits
 from floeberg.http_server import HttpServer
 from floeberg.settings import Listen
-from serving.door_client import client_is_gone
+from serving.door import client_is_gone
 
 SOON, NEVER = 0.2, 600.0
 WAIT_S = 30

@@ -105,7 +105,7 @@ def _answers(table: TopicTable) -> Iterator[bytes | None]:
         index = FileIndex()
         reader = LogReader(file_index=index)
         try:
-            yield b"".join(reader.read(table, 0, range=OFFSETS, start=start))
+            yield b"".join(reader.read(table, 0, offsets=OFFSETS, start=start))
         except Corrupt:
             yield None
         finally:

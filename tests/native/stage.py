@@ -172,13 +172,6 @@ class NativeStage:
         self._seam.close()
         self.broker.stop()
 
-    # What the log door asks of a daemon.
-    def log_start(self, topic_id: str, partition: int) -> int | None:
-        return self.tiering.log_start(topic_id, partition)
-
-    def hurry(self, topic_id: str, partition: int, end: int) -> None:
-        self.tiering.hurry()
-
     def topic_of(self, topic_id: str) -> str | None:
         return next(
             (report.partition.topic for report in self.reports() if report.partition.topic_id == topic_id), None
@@ -242,7 +235,7 @@ class NativeStage:
             tables=TopicTables(self._catalog, DEFAULT_NAMESPACE, topic_of=self.topic_of),
             reader=self._reader,
             verifier=self._verifier if not self.doors else Verifier(),
-            broker=self,
+            tiering=self.tiering,
             store=AuxiliaryStore(),
         )
         routes = create_log_door(log, token=TOKEN, commits=self.commits)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pyiceberg.table.metadata import TableMetadata
 
 from engine.errors import Corrupt, FloebergError
-from engine.kafka_log.record_batch import parse_header
+from engine.kafka_log.record_batch import CONTROL_FLAG, parse_header
 from engine.offset_range import OffsetRange
 from engine.records.digest import digest_of
 from engine.table.data_file import parse_file_name
@@ -149,7 +149,7 @@ class Auditor:
                         # Some clients go on after the last record, not after the batch.
                         self.found("door", partition, f"{offsets} from {begin}: no record ends the batch at {base}")
                         return
-                    got.extend(() if header.is_control else rows)
+                    got.extend(() if header.attributes & CONTROL_FLAG else rows)
                     at = header.next_offset
         except NoSuchSegment:
             return

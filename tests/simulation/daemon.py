@@ -78,7 +78,7 @@ class SimulatedDaemon:
             tables=TopicTables(catalog, NAMESPACE),
             reader=self._reader,
             verifier=self.verifier,
-            broker=_LoopView(self.loop),
+            tiering=self.loop,
             store=self.store,
         )
 
@@ -87,16 +87,3 @@ class SimulatedDaemon:
 
     def close(self) -> None:
         self._reader.close()
-
-
-class _LoopView:
-    """As the daemon's own (floeberg/daemon.py); a cycle that is asked for comes as a step of the run."""
-
-    def __init__(self, loop: TieringLoop) -> None:
-        self._loop = loop
-
-    def log_start(self, topic_id: str, partition: int) -> int | None:
-        return self._loop.log_start(topic_id, partition)
-
-    def hurry(self, topic_id: str, partition: int, end: int) -> None:
-        self._loop.hurry()

@@ -277,8 +277,8 @@ def covered_taken_for_held() -> AbstractContextManager[Any]:
 def reader_serves_over_holes() -> AbstractContextManager[Any]:
     from engine.reading.file_index import FileIndex
 
-    def covering(self: FileIndex, table: TopicTable, partition: int, range: Any) -> Any:  # noqa: A002
-        return self.files(table, partition).overlapping(range)
+    def covering(self: FileIndex, table: TopicTable, partition: int, offsets: Any) -> Any:
+        return self.files(table, partition).overlapping(offsets)
 
     return mock.patch.object(FileIndex, "covering", covering)
 

@@ -96,7 +96,7 @@ def log_door_sight(table: TopicTable, partition: int, *, reader: LogReader, with
     """The record batches that the engine makes of ``within`` (the ledger's range), read by aiokafka's own parser."""
     entry = table.ledger[partition]
     wanted = within or OffsetRange(start=max(entry.start, entry.log_start), end=entry.end)
-    content = b"".join(reader.read(table, partition, range=wanted, start=wanted.start))
+    content = b"".join(reader.read(table, partition, offsets=wanted, start=wanted.start))
     return Sight(
         door="log door", place=(table.topic, partition), within=wanted, records=list(records_of_batches(content))
     )

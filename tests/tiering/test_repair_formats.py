@@ -83,7 +83,7 @@ TOPICS = topics()
 
 def consumed(world: TieringWorld, partition: TopicIdPartition) -> bytes:
     table, reader = world.table(partition), LogReader(file_index=FileIndex())
-    content = b"".join(reader.read(table, 0, range=table.ledger[0].range, start=0))
+    content = b"".join(reader.read(table, 0, offsets=table.ledger[0].range, start=0))
     reader.close()
     return content
 

@@ -67,7 +67,7 @@ class Lacking:
         table, reader = self.table(), LogReader(file_index=FileIndex())
         found = []
         for number, entry in sorted(table.ledger.items()):
-            found.append(b"".join(reader.read(table, number, range=entry.range, start=entry.start)))
+            found.append(b"".join(reader.read(table, number, offsets=entry.range, start=entry.start)))
         reader.close()
         return found
 
@@ -345,10 +345,10 @@ def test_foreign_compaction_in_between_is_left_as_it_is(lacking: Lacking) -> Non
 def test_old_files_stay_for_whoever_reads_them(lacking: Lacking) -> None:
     table, reader, before = lacking.table(), LogReader(file_index=FileIndex()), lacking.consumed()
     wanted = table.ledger[0].range
-    begun = reader.read(table, 0, range=wanted, start=0)
+    begun = reader.read(table, 0, offsets=wanted, start=0)
     first = bytes(next(begun))
     lacking.source.texts = TEXTS
     lacking.repair().turn()
     assert first + b"".join(begun) == before[0]
-    assert b"".join(reader.read(lacking.table(), 0, range=wanted, start=0)) == before[0]
+    assert b"".join(reader.read(lacking.table(), 0, offsets=wanted, start=0)) == before[0]
     reader.close()

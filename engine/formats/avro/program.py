@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -69,6 +70,10 @@ _MAY_FAIL = frozenset(
 )
 
 
+PROGRAMS_KEPT = 256
+"""Compiled programs: every block of every file of a table needs the same few."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program(ColumnProgram):
     """``skips`` and ``skip_children``: the tables by which values without a column are passed over."""
@@ -77,9 +82,14 @@ class Program(ColumnProgram):
     skip_children: NDArray[np.int64]
 
 
-def compile_program(schema_text: str, fields: Sequence[pa.Field], placement: Placement) -> Program:
+def compile_program(schema_text: str, fields: tuple[pa.Field, ...], placement: Placement) -> Program:
     """Raises Invalid when the text is no schema. A field that its column can't hold is one without a column."""
-    compiler = _Compiler(placement)
+    return _compiled(schema_text, fields, tuple(sorted(placement.items())))
+
+
+@lru_cache(maxsize=PROGRAMS_KEPT)
+def _compiled(schema_text: str, fields: tuple[pa.Field, ...], placed: tuple[tuple[str, str], ...]) -> Program:
+    compiler = _Compiler(dict(placed))
     compiler.record(map_schema(parse_schema(schema_text)), {field.name: field.type for field in fields}, "", 0)
     compiler.add(op.END, "", 0)
     return compiler.finish(fields)

@@ -1,13 +1,12 @@
 """Records out of adopted ranges: rows that lie anywhere in some files, put in offset order a window at a time.
 
 Slower than reading our own files, where a few pages hold what is wanted: every row group whose bounds touch the window
-is looked through. Compaction would write them anew.
+is looked through. Compaction would write them again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
-from engine.records.records import Records
+from engine.records.records import NO_RECORDS, Records
 from engine.table.adopted_range import ForeignFile
 from engine.table.columns import arrow_schema
 from engine.table.foreign.rows import open_foreign
@@ -31,37 +30,6 @@ MOST_WINDOW_OFFSETS = 1 << 18
 
 PROVEN_FILES = 100_000
 """Paths that a reader remembers to have compared; an older one is read whole again. About 20 MB."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptedFile:
-    """An adopted range as a reader goes through it: in windows, always the same ones, so that what was decoded for one
-    reader serves the next. No window can hold more records than offsets."""
-
-    file: TableFile
-
-    @property
-    def record_bytes(self) -> int:
-        """Mean bytes of a record in its canonical form. At least 1."""
-        return max(1, self.file.size_bytes // max(1, self.file.record_count))
-
-    def key(self, window: OffsetRange) -> tuple[str, int, int]:
-        """By which the window's block is known among those of all files."""
-        return (self.file.path, 0, window.start)
-
-    def window_at(self, offset: int) -> OffsetRange:
-        """The window that holds an offset."""
-        size = max(1, min(WINDOW_BYTES // self.record_bytes, MOST_WINDOW_OFFSETS))
-        start = self.file.range.start + (offset - self.file.range.start) // size * size
-        return OffsetRange(start=start, end=min(start + size, self.file.range.end))
-
-    def windows(self, wanted: OffsetRange) -> Iterator[OffsetRange]:
-        """The windows that touch ``wanted``, rising."""
-        at, end = max(wanted.start, self.file.range.start), min(wanted.end, self.file.range.end)
-        while at < end:
-            window = self.window_at(at)
-            yield window
-            at = window.end
 
 
 class ProvenBytes:
@@ -88,11 +56,35 @@ class ProvenBytes:
         self._paths.put(part.path, True)
 
 
+def window_at(file: TableFile, offset: int) -> OffsetRange:
+    """The window of an adopted range that holds an offset. The windows of a range are always the same, and none holds
+    more records than offsets."""
+    record_bytes = max(1, file.size_bytes // max(1, file.record_count))
+    size = max(1, min(WINDOW_BYTES // record_bytes, MOST_WINDOW_OFFSETS))
+    start = file.range.start + (offset - file.range.start) // size * size
+    return OffsetRange(start=start, end=min(start + size, file.range.end))
+
+
+def adopted_records(table: TopicTable, file: TableFile, wanted: OffsetRange) -> Iterator[Records]:
+    """The records of an adopted range that lie in ``wanted``, in offset order, for a caller that compares the digest.
+
+    Memory: one window's. Raises as ``read_window``.
+    """
+    codecs = RowCodecs.of(table)
+    at = max(wanted.start, file.range.start)
+    while at < min(wanted.end, file.range.end):
+        window = window_at(file, at)
+        records = read_window(table, file, window, codecs)
+        first, end = np.searchsorted(records.offset, (wanted.start, wanted.end))
+        yield records.slice(int(first), int(end))
+        at = window.end
+
+
 def read_window(
     table: TopicTable, file: TableFile, window: OffsetRange, codecs: RowCodecs, proven: ProvenBytes | None = None
-) -> Records | None:
-    """The records of an adopted range that lie in ``window``, in offset order; None where there is none. Without
-    ``proven`` the caller compares the whole range's digest itself.
+) -> Records:
+    """The records of an adopted range that lie in ``window``, in offset order. Without ``proven`` the caller compares
+    the whole range's digest itself.
 
     Memory: the window's rows and one batch. Raises Corrupt (a file is missing, damaged, or has an offset twice),
     Unavailable.
@@ -102,7 +94,7 @@ def read_window(
             proven.check(table, part)
     found = [batch for part in file.parts for batch in _rows_of(table, part, window)]
     if not found:
-        return None
+        return NO_RECORDS
     rows = pa.Table.from_batches(_alike(found))
     offset = rows.column(table.layout.offset).to_numpy()
     order = np.argsort(offset, kind="stable")

@@ -15,14 +15,13 @@ from engine.errors import Corrupt, Unavailable
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.table.data_file import FileDescription
-from engine.table.foreign.adopted_rows import AdoptedFile, read_window
+from engine.table.foreign.adopted_rows import adopted_records
 from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.live_files import LiveFiles
 from engine.table.manifests import TableFile
 from engine.table.proof.leaf_facts import Leaf, LeafFacts
 from engine.table.proof.manifest_claims import LeafClaim, false_claims
 from engine.table.proof.verification import Verification, verify_file
-from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TopicTable
 
 REMEMBERED_FILES = 200_000
@@ -156,11 +155,9 @@ class Verifier:
 
     def _verify_adopted(self, table: TopicTable, file: TableFile) -> None:
         """Read the rows of an adopted range, as its consumers would, and compare with what was proven of it."""
-        codecs = RowCodecs.of(table)
         digest = EMPTY_DIGEST
-        for window in AdoptedFile(file=file).windows(file.range):
-            records = read_window(table, file, window, codecs)
-            digest = digest if records is None else digest.then(digest_of(records))
+        for records in adopted_records(table, file, file.range):
+            digest = digest.then(digest_of(records))
         proven = next(part.digest for part in table.adopted[file.partition] if part.range == file.range)
         if digest != proven:
             raise Corrupt(

@@ -157,7 +157,6 @@ class ParquetFileWriter:
                 _count_nans(chunk, self._schema.field(name), self._nans)
         self._writer.write_table(table, row_group_size=table.num_rows)
         self._sink.flush()
-        self._checked.end_row_group()
         self._row_count += table.num_rows
         self._pending.clear()
         self._pending_rows = 0

@@ -6,6 +6,9 @@ Where a typed column can't give a record's bytes back, the bytes stand in the ra
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt, Invalid
 from engine.formats.codec import Decoded, ValueCodec, Verdict, open_codec
 from engine.formats.evolution.promotion import promoted
-from engine.records.records import NULL_LENGTH, ByteSpans, Records
+from engine.records.records import NULL_LENGTH, UNKNOWN_EPOCH, ByteSpans, Records
 from engine.table.columns import TableLayout
 from engine.table.rows.metadata_columns import (
     error_column,
@@ -36,7 +40,11 @@ _LARGEST_MS_IN_US = (2**63 - 1) // US_PER_MS
 MILLISECONDS_KEPT = 2
 """Added to ``kafka_timestamp_type`` where the timestamp has no microseconds in 64 bits and stands as it is."""
 
-UNKNOWN_EPOCH = -1
+CODECS_KEPT = 64
+"""Tables whose codecs stay open: opening one compiles the programs of its schemas."""
+
+IDLE_CODECS = 4
+"""Open codecs a table keeps for the next reader; a codec serves one thread at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +66,51 @@ class RowCodecs:
     def decode(self, records: Records) -> tuple[Decoded, Decoded | None]:
         """What becomes of values and, where they are typed, of keys."""
         return self.value.decode(records.value), None if self.key is None else self.key.decode(records.key)
+
+
+class CodecPool:
+    """The open codecs of tables, each used by one thread at a time. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._idle: BoundedCache[str, _IdleCodecs] = BoundedCache(capacity=CODECS_KEPT, cost_of=lambda _: 1)
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def taken(self, table: TopicTable) -> Iterator[RowCodecs]:
+        """Codecs that nobody else uses meanwhile. Raises as ``RowCodecs.of``."""
+        idle = self._idle.get(table.location)
+        if idle is None or not idle.fit(table):
+            idle = _IdleCodecs(table=table, codecs=[])
+            self._idle.put(table.location, idle)
+        with self._lock:
+            codecs = idle.codecs.pop() if idle.codecs else None
+        codecs = codecs or RowCodecs.of(table)
+        try:
+            yield codecs
+        finally:
+            with self._lock:
+                if len(idle.codecs) < IDLE_CODECS:
+                    idle.codecs.append(codecs)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _IdleCodecs:
+    """Those of one table, as it was loaded, that nobody uses."""
+
+    table: TopicTable
+    codecs: list[RowCodecs]
+
+    def fit(self, table: TopicTable) -> bool:
+        """Whether the codecs read ``table`` too: most commits change neither schemas nor columns."""
+        if table.metadata_location != self.table.metadata_location:
+            if _what_is_read(table) != _what_is_read(self.table):
+                return False
+            self.table = table
+        return True
+
+
+def _what_is_read(table: TopicTable) -> tuple[object, ...]:
+    return table.codec, table.value_fields, table.key_codec, table.key_fields
 
 
 def rows_from_records(

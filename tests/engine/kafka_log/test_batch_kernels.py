@@ -28,7 +28,7 @@ SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[Heal
 
 def read(path: Path, data: bytes, **options: object) -> list[Row]:
     path.write_bytes(data)
-    found = read_segment(path, partition=PARTITION, range=EVERYTHING, aborted=(), **options)  # type: ignore[arg-type]
+    found = read_segment(path, partition=PARTITION, offsets=EVERYTHING, aborted=(), **options)  # type: ignore[arg-type]
     return rows_of(list(found))
 
 

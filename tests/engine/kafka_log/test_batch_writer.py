@@ -18,7 +18,7 @@ from kafka.record.memory_records import MemoryRecords as PythonMemoryRecords
 from engine.errors import Invalid
 from engine.kafka_log.batch_writer import control_batches, encode_batches
 from engine.kafka_log.compression import Compression
-from engine.kafka_log.record_batch import BatchHeader, parse_header
+from engine.kafka_log.record_batch import CONTROL_FLAG, BatchHeader, parse_header
 from engine.offset_range import OffsetRange
 from tests.engine.kafka_log.batch_twin import Row, records_from, rows_strategy
 
@@ -95,7 +95,9 @@ def test_every_offset_is_covered_once_and_batches_end_before_the_grid(
         assert one.next_offset == after.base_offset
     for header in headers:
         held = [row.offset for row in rows if header.base_offset <= row.offset < header.next_offset]
-        assert (len(held), held[-1:]) == ((0, []) if header.is_control else (header.record_count, [header.last_offset]))
+        assert (len(held), held[-1:]) == (
+            (0, []) if header.attributes & CONTROL_FLAG else (header.record_count, [header.last_offset])
+        )
         assert not [offset for offset in grid if held and held[0] < offset <= held[-1]], (
             "a batch holds no records of both sides of a grid offset"
         )
@@ -146,7 +148,7 @@ def test_batches_cover_the_gaps_before_them() -> None:
 def test_gap_wider_than_a_batch_is_filled_with_control_batches() -> None:
     far = [Row(offset=5, leader_epoch=3), Row(offset=5 + 2**33, leader_epoch=3)]
     headers = headers_of(encode_batches(records_from(far)))
-    assert [header.is_control for header in headers] == [False, True, True, True, True, False]
+    assert [bool(header.attributes & CONTROL_FLAG) for header in headers] == [False, True, True, True, True, False]
     assert [header.record_count for header in headers] == [1] * 6
     assert all(before.next_offset == after.base_offset for before, after in itertools.pairwise(headers))
 

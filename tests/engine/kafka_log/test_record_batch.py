@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import astuple
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.kafka_log.compression import Compression
-from engine.kafka_log.record_batch import HEADER_SIZE_BYTES, BatchHeader, format_header, parse_header
+from engine.kafka_log.record_batch import HEADER_SIZE_BYTES, TRANSACTIONAL_FLAG, BatchHeader, parse_header
 
 _INT64 = st.integers(-(2**63), 2**63 - 1)
 _INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -36,7 +37,7 @@ _INT16 = st.integers(-(2**15), 2**15 - 1)
 )
 @settings(max_examples=100, deadline=None)
 def test_header_is_read_as_written(header: BatchHeader, before: bytes) -> None:
-    written = format_header(header)
+    written = struct.pack(">qiibIhiqqqhii", *astuple(header))
     assert len(written) == HEADER_SIZE_BYTES
     assert parse_header(before + written, len(before)) == header
 
@@ -60,7 +61,7 @@ def test_header_of_aiokafka_is_understood() -> None:
     assert (header.base_timestamp_ms, header.max_timestamp_ms) == (9999999, 10000008)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (123456, 12, 9999)
     assert header.compression is Compression.GZIP
-    assert (header.is_transactional, header.is_control, header.has_delete_horizon) == (True, False, False)
+    assert header.attributes == TRANSACTIONAL_FLAG | Compression.GZIP
 
 
 def test_codec_that_kafka_has_not_defined_has_no_name() -> None:

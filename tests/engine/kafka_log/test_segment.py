@@ -41,12 +41,10 @@ def test_only_live_segments_are_listed_by_rising_base_offset(tmp_path: Path) -> 
     assert segments[1].modified_ms == segments[1].log_path.stat().st_mtime_ns // 1_000_000
 
 
-def test_files_beside_a_segment_have_its_name(tmp_path: Path) -> None:
+def test_transaction_index_beside_a_segment_has_its_name(tmp_path: Path) -> None:
     (tmp_path / segment_file_name(17)).touch()
     (segment,) = list_segments(tmp_path)
     assert segment.transaction_index_path == tmp_path / "00000000000000000017.txnindex"
-    assert segment.offset_index_path == tmp_path / "00000000000000000017.index"
-    assert segment.time_index_path == tmp_path / "00000000000000000017.timeindex"
 
 
 def test_file_that_vanishes_meanwhile_is_left_out(tmp_path: Path) -> None:

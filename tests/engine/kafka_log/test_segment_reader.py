@@ -45,7 +45,7 @@ def blocks_of(
 ) -> list[Records]:
     path.write_bytes(data)
     found = read_segment(
-        path, partition=PARTITION, range=within, aborted=aborted, closed=closed, block_bytes=block_bytes
+        path, partition=PARTITION, offsets=within, aborted=aborted, closed=closed, block_bytes=block_bytes
     )
     return list(found)
 
@@ -109,7 +109,7 @@ def test_blocks_are_of_whole_batches_and_of_about_the_size_asked_for(path: Path)
 
 def test_blocks_stay_valid_after_the_next_was_asked_for(path: Path) -> None:
     path.write_bytes(b"".join(twin.batch(rows(base, 50)) for base in range(0, 2000, 50)))
-    reader = read_segment(path, partition=PARTITION, range=EVERYTHING, aborted=(), block_bytes=1000)
+    reader = read_segment(path, partition=PARTITION, offsets=EVERYTHING, aborted=(), block_bytes=1000)
     first = next(reader)
     before = rows_of([first])
     list(reader)
@@ -298,7 +298,7 @@ def test_decompression_bomb_is_refused_at_the_limit(path: Path, monkeypatch: pyt
 def test_missing_file_is_unavailable(tmp_path: Path) -> None:
     gone = tmp_path / segment_file_name(0)
     with pytest.raises(Unavailable) as caught:
-        list(read_segment(gone, partition=PARTITION, range=EVERYTHING, aborted=()))
+        list(read_segment(gone, partition=PARTITION, offsets=EVERYTHING, aborted=()))
     assert caught.value.file == str(gone)
     with pytest.raises(Unavailable):
         list(scan_batch_headers(gone))
@@ -311,7 +311,7 @@ def test_headers_are_scanned_without_the_records(path: Path) -> None:
     )
     first, second = scan_batch_headers(path, partition=PARTITION, closed=True)
     assert (first.base_offset, first.last_offset, first.leader_epoch, first.base_timestamp_ms) == (3, 4, 4, 50)
-    assert (second.is_control, second.is_transactional, second.timestamp_type, second.producer_id) == (True, True, 1, 6)
+    assert (second.attributes, second.timestamp_type, second.producer_id) == (0x38, 1, 6)
 
 
 def test_digest_does_not_depend_on_blocks_or_codec(path: Path) -> None:

@@ -25,7 +25,6 @@ def write_by_pyarrow(path: Path, rows: pa.Table, key_values: dict[str, str], *, 
         with pq.ParquetWriter(pa.PythonFile(checked, "w"), rows.schema, **options) as writer:
             if rows.num_rows:
                 writer.write_table(rows)
-                checked.end_row_group()
             writer.add_key_value_metadata(key_values if plain else {**key_values, **checked.key_value()})
         if not plain:
             checked.finish()

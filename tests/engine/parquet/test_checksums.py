@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from pyiceberg.manifest import DataFile
 from engine.errors import Corrupt
 from engine.fsck.report import Damage
 from engine.offset_range import OffsetRange
-from engine.parquet.checksums import CHECKSUMS_KEY
-from engine.parquet.footer import ByteRange
+from engine.parquet.checksums import BLOCK_BYTES, CHECKSUMS_KEY
+from engine.parquet.footer import TRAILER_BYTES, ByteRange
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.reading.file_index import FileIndex
 from engine.table.data_file import CHECKSUM_COLUMN_ID, FileDescription
@@ -79,29 +80,38 @@ def test_file_that_has_grown_is_seen(path: Path, grow: Callable[[bytes], bytes])
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_part_of_a_row_group_is_read_only_where_all_of_it_is_as_it_was_written(path: Path, is_remote: bool) -> None:
-    def read() -> ReadCount:
+def test_bytes_are_read_only_where_all_of_their_block_is_as_it_was_written(table: TopicTable, is_remote: bool) -> None:
+    def read(start: int) -> int:
         count = ReadCount()
         source = RangedFile(
             warehouse=Warehouse(),
             file=str(path),
-            size_bytes=path.stat().st_size,
+            size_bytes=len(whole),
             cache=row_group_cache(CACHED_BYTES),
             count=count,
             is_remote=is_remote,
         )
         source.footer()
-        first = source.read([ByteRange(start=100, size=10)])[0]
-        assert bytes(first) == whole[100:110]
-        source.read([ByteRange(start=120, size=10)])
-        return count
+        before = count.read_bytes
+        for at in (start, start + 20):
+            assert bytes(source.read([ByteRange(start=at, size=10)])[0]) == whole[at : at + 10]
+        return count.read_bytes - before
 
+    noise = [random.Random(at).randbytes(1000) for at in range(300)]
+    written = write_file(table.facts, records_of(noise), covered=COVERED)
+    path = Path(written.path.removeprefix("file://"))
     whole = path.read_bytes()
-    count = read()
-    assert count.requests <= (2 if is_remote else 5), "a remote row group is fetched once"
+    end = len(whole) - TRAILER_BYTES - int.from_bytes(whole[-TRAILER_BYTES:-4], "little")
+    assert read(100) == BLOCK_BYTES + 10
+    assert read(4 * BLOCK_BYTES - 5) == 2 * BLOCK_BYTES + 10
+    assert read(end - 30) < BLOCK_BYTES, "the page index has parts of its own"
     path.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
-    with pytest.raises(Corrupt, match="row group 0"):
-        read()
+    with pytest.raises(Corrupt, match=f"bytes 0 to {BLOCK_BYTES} are not"):
+        read(100)
+    read(4 * BLOCK_BYTES)
+    path.write_bytes(whole[: end - 1] + bytes([whole[end - 1] ^ 1]) + whole[end:])
+    with pytest.raises(Corrupt, match=f"to {end} are not"):
+        read(end - 30)
 
 
 def other_file(orders: StoredOrders) -> FileDescription:

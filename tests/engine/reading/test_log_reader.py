@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.kafka_log.compression import Compression
-from engine.kafka_log.record_batch import NO_LEADER_EPOCH, parse_header
+from engine.kafka_log.record_batch import CONTROL_FLAG, NO_LEADER_EPOCH, parse_header
 from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
@@ -87,7 +87,8 @@ def check_batches(batches: Sequence[memoryview], expected: Sequence[PlainRecord]
     for batch, header in zip(batches, headers, strict=True):
         last_record = list(MemoryRecords(bytes(batch)).next_batch())[-1]
         assert last_record.offset == header.last_offset, "some clients go on after the last record, not the batch"
-        assert header.leader_epoch == (NO_LEADER_EPOCH if header.is_control else epoch_of[header.last_offset])
+        is_control = header.attributes & CONTROL_FLAG
+        assert header.leader_epoch == (NO_LEADER_EPOCH if is_control else epoch_of[header.last_offset])
     assert headers[-1].next_offset == wanted.end
 
 
@@ -101,7 +102,7 @@ def reader() -> Iterator[LogReader]:
 
 
 def read(reader: LogReader, table: OffsetTable, wanted: OffsetRange, start: int, **more: object) -> list[memoryview]:
-    return list(reader.read(table.view, 0, range=wanted, start=start, **more))  # type: ignore[arg-type]
+    return list(reader.read(table.view, 0, offsets=wanted, start=start, **more))  # type: ignore[arg-type]
 
 
 _text = st.text(max_size=4).map(str.encode)
@@ -227,15 +228,14 @@ def test_grid_is_the_same_for_a_new_process(tmp_path: Path) -> None:
     table.add(wanted, records_of(range(7, 5007), value=lambda o: b"v" * (o % 300)))
     grids = []
     for _ in range(2):
-        index = FileIndex()
-        grids.append(LogReader(file_index=index).offset_grid(table.view, 0, wanted).tolist())
+        grids.append(LogReader(file_index=FileIndex()).offset_grid(table.view, 0, wanted).tolist())
     assert grids[0] == grids[1] != []
 
 
 def covered_by(batches: Sequence[memoryview]) -> list[tuple[int, int, int, bool]]:
     """(base offset, next offset, records, is control batch) of each."""
     headers = [parse_header(batch) for batch in batches]
-    return [(header.base_offset, header.next_offset, header.record_count, header.is_control) for header in headers]
+    return [(h.base_offset, h.next_offset, h.record_count, bool(h.attributes & CONTROL_FLAG)) for h in headers]
 
 
 def test_gap_is_covered_by_the_batch_after_it_and_the_last_one_by_a_control_batch(
@@ -326,7 +326,7 @@ def test_range_beyond_the_ledger_is_unavailable(reader: LogReader, tmp_path: Pat
     with pytest.raises(Unavailable, match=r"\[0, 10\)"):
         read(reader, table, OffsetRange(start=0, end=11), 0)
     with pytest.raises(Unavailable):
-        list(reader.read(table.view, 1, range=OffsetRange(start=0, end=5), start=0))
+        list(reader.read(table.view, 1, offsets=OffsetRange(start=0, end=5), start=0))
 
 
 def test_start_outside_the_range_is_invalid(reader: LogReader, tmp_path: Path) -> None:

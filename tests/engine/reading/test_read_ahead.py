@@ -11,21 +11,25 @@ import pytest
 from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
+from engine.parquet.page_reader import PageRun
+from engine.reading.block_source import BlockPlace, RowBlock
 from engine.reading.read_ahead import ReadAhead, ReadAheadLimits
-from engine.reading.row_block import RowBlock
 from tests.engine.offset_table import records_of
 
 
-def block(path: str, first_row: int, *, rows: int = 10, size_bytes: int = 100) -> RowBlock:
-    return RowBlock(
+def place(path: str, first_row: int, *, rows: int = 10) -> BlockPlace:
+    end_row = first_row + rows
+    return BlockPlace(
         path=path,
         group=0,
-        first_row=first_row,
-        end_row=first_row + rows,
-        offsets=OffsetRange(start=first_row, end=first_row + rows),
-        records=records_of(range(first_row, first_row + rows)),
-        size_bytes=size_bytes,
+        run=PageRun(first_row=first_row, end_row=end_row, first_page=0, end_page=1),
+        offsets=OffsetRange(start=first_row, end=end_row),
     )
+
+
+def block(path: str, first_row: int, *, rows: int = 10, size_bytes: int = 100) -> RowBlock:
+    records = records_of(range(first_row, first_row + rows))
+    return RowBlock(place=place(path, first_row, rows=rows), records=records, size_bytes=size_bytes)
 
 
 def makes(made: RowBlock) -> Callable[[], RowBlock]:
@@ -39,7 +43,7 @@ def limits() -> ReadAheadLimits:
 
 def test_block_is_found_by_any_of_its_rows(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
-    made = ahead.decode(("f", 0, 20), 30, makes(block("f", 20)))
+    made = ahead.decode(place("f", 20), makes(block("f", 20)))
     assert ahead.find(("f", 0, 29)) is made
     assert ahead.find(("f", 0, 30)) is None
     assert ahead.find(("g", 0, 25)) is None
@@ -49,10 +53,10 @@ def test_block_is_found_by_any_of_its_rows(limits: ReadAheadLimits) -> None:
 def test_blocks_used_least_lately_make_room(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
     for first_row in (0, 10, 20):
-        ahead.decode(("f", 0, first_row), first_row + 10, makes(block("f", first_row)))
+        ahead.decode(place("f", first_row), makes(block("f", first_row)))
     assert ahead.find(("f", 0, 0)) is not None
-    ahead.decode(("f", 0, 30), 40, makes(block("f", 30)))
-    assert ahead.held_bytes == 300
+    ahead.decode(place("f", 30), makes(block("f", 30)))
+    assert ahead.memory_use == (300, 350)
     assert ahead.find(("f", 0, 10)) is None
     assert ahead.find(("f", 0, 0)) is not None
     ahead.close()
@@ -67,12 +71,12 @@ def test_prefetched_block_is_waited_for(limits: ReadAheadLimits) -> None:
         go_on.wait(30)
         return block("f", 0)
 
-    ahead.prefetch(("f", 0, 0), 10, slow)
+    ahead.prefetch(place("f", 0), slow)
     assert begun.wait(30)
     threading.Timer(0.01, go_on.set).start()
     found = ahead.find(("f", 0, 0))
     assert found is not None
-    assert found.end_row == 10
+    assert found.place.run.end_row == 10
     ahead.close()
 
 
@@ -85,9 +89,9 @@ def test_prefetch_that_has_not_begun_is_left_to_its_reader(limits: ReadAheadLimi
         go_on.wait(30)
         return block("f", 0)
 
-    ahead.prefetch(("f", 0, 0), 10, slow)
+    ahead.prefetch(place("f", 0), slow)
     assert begun.wait(30)
-    ahead.prefetch(("f", 0, 10), 20, makes(block("f", 10)))
+    ahead.prefetch(place("f", 10), makes(block("f", 10)))
     assert ahead.find(("f", 0, 10)) is None
     go_on.set()
     ahead.close()
@@ -102,7 +106,7 @@ def test_error_of_a_prefetch_reaches_the_reader_that_waits(limits: ReadAheadLimi
         go_on.wait(30)
         raise Corrupt("the page is damaged", file="f")
 
-    ahead.prefetch(("f", 0, 0), 10, fails)
+    ahead.prefetch(place("f", 0), fails)
     assert begun.wait(30)
     threading.Timer(0.01, go_on.set).start()
     with pytest.raises(Corrupt):
@@ -113,8 +117,8 @@ def test_error_of_a_prefetch_reaches_the_reader_that_waits(limits: ReadAheadLimi
 def test_readers_side_by_side_get_smaller_shares(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
     alone = ahead.share_bytes
-    ahead.decode(("f", 0, 0), 10, makes(block("f", 0)))
-    ahead.decode(("g", 0, 0), 10, makes(block("g", 0)))
+    ahead.decode(place("f", 0), makes(block("f", 0)))
+    ahead.decode(place("g", 0), makes(block("g", 0)))
     assert ahead.share_bytes * 3 <= alone
     ahead.close()
 
@@ -122,7 +126,7 @@ def test_readers_side_by_side_get_smaller_shares(limits: ReadAheadLimits) -> Non
 def test_prefetch_after_close_does_nothing(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
     ahead.close()
-    ahead.prefetch(("f", 0, 0), 10, makes(block("f", 0)))
+    ahead.prefetch(place("f", 0), makes(block("f", 0)))
     assert ahead.find(("f", 0, 0)) is None
 
 
@@ -151,10 +155,10 @@ def test_readers_of_one_cold_place_have_it_decoded_once(limits: ReadAheadLimits)
         return block("f", 0)
 
     with ThreadPoolExecutor(16) as pool:
-        first = pool.submit(ahead.decode, ("f", 0, 0), 10, decode)
+        first = pool.submit(ahead.decode, place("f", 0), decode)
         assert begun.wait(30)
         # One of them begins further on, within the rows that are being decoded.
-        others = [pool.submit(ahead.decode, ("f", 0, row), 10, decode) for row in (0,) * 14 + (7,)]
+        others = [pool.submit(ahead.decode, place("f", row), decode) for row in (0,) * 14 + (7,)]
         go_on.set()
         assert {reading.result(30) for reading in (first, *others)} == {first.result()}
     assert len(decoded) == 1
@@ -171,12 +175,12 @@ def test_block_that_can_not_be_decoded_fails_for_all_who_wait_and_is_tried_again
         raise Corrupt("the page is damaged", file="f")
 
     with ThreadPoolExecutor(2) as pool:
-        readings = [pool.submit(ahead.decode, ("f", 0, 0), 10, fail)]
+        readings = [pool.submit(ahead.decode, place("f", 0), fail)]
         assert begun.wait(30)
-        readings.append(pool.submit(ahead.decode, ("f", 0, 0), 10, fail))
+        readings.append(pool.submit(ahead.decode, place("f", 0), fail))
         go_on.set()
         for reading in readings:
             with pytest.raises(Corrupt):
                 reading.result(30)
-    assert ahead.decode(("f", 0, 0), 10, makes(block("f", 0))).end_row == 10
+    assert ahead.decode(place("f", 0), makes(block("f", 0))).place.run.end_row == 10
     ahead.close()

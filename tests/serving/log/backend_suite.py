@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.errors import Unavailable
-from engine.kafka_log.record_batch import parse_header
+from engine.kafka_log.record_batch import CONTROL_FLAG, parse_header
 from engine.records.records import ByteSpans, Headers, Records
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
@@ -50,7 +50,9 @@ def coverage(batches: Iterable[memoryview]) -> list[tuple[int, int, int]]:
         header = parse_header(batch)
         assert len(batch) == header.size_bytes, "an item is one whole batch"
         assert header.record_count > 0, "some clients never pass a batch without a record"
-        found.append((header.base_offset, header.last_offset, 0 if header.is_control else header.record_count))
+        found.append(
+            (header.base_offset, header.last_offset, 0 if header.attributes & CONTROL_FLAG else header.record_count)
+        )
     return found
 
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from floeberg.http_connection import ConnectionLimits
 from floeberg.http_server import HttpServer
 from floeberg.settings import Listen
-from serving.door_metrics import DoorMetrics
+from serving.door import DoorMetrics
 from serving.log.auxiliary_state import MAX_SIZE_BYTES, AuxiliaryState
 from serving.log.backend import RemoteSegment
 from serving.log.commit_signal import CommitSignal
@@ -84,7 +84,7 @@ def status_of(client: socket.socket) -> int:
 
 
 def test_readers_that_take_nothing_make_room_for_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("serving.log.places.STALLED_SECONDS", 0.1)
+    monkeypatch.setattr("serving.log.places.STALLED_MS", 100)
     limits = LogDoorLimits(max_reads=4)
     # None is hung up on for its stalling alone: here it is the newcomers that want the places.
     with (

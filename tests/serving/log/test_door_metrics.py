@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.errors import Corrupt
-from serving.door_metrics import DoorMetrics
+from serving.door import DoorMetrics
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import RemoteSegment
 from serving.log.commit_signal import CommitSignal

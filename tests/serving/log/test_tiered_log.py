@@ -37,15 +37,15 @@ STATE = AuxiliaryState(leader_epochs=b"0\n1\n3 0\n", producer_snapshot=b"snapsho
 
 
 @dataclass
-class SeenBroker:
+class SeenTiering:
     log_starts: dict[tuple[str, int], int] = field(default_factory=dict)
-    hurried: list[tuple[str, int, int]] = field(default_factory=list)
+    hurries: int = 0
 
     def log_start(self, topic_id: str, partition: int) -> int | None:
         return self.log_starts.get((topic_id, partition))
 
-    def hurry(self, topic_id: str, partition: int, end: int) -> None:
-        self.hurried.append((topic_id, partition, end))
+    def hurry(self) -> None:
+        self.hurries += 1
 
 
 class OneTable:
@@ -63,7 +63,7 @@ class Stage:
     folder: Path
     writer: TableWriter
     tables: OneTable
-    broker: SeenBroker
+    tiering: SeenTiering
     reader: LogReader
     log: TieredLog
     copies: CopyRequests
@@ -99,14 +99,14 @@ class Stage:
 def empty_stage(folder: Path) -> Iterator[Stage]:
     writer = open_writer(folder)
     ensure_table(writer, topic_id=TOPIC_ID)
-    tables, broker = OneTable(writer), SeenBroker()
+    tables, tiering = OneTable(writer), SeenTiering()
     index = FileIndex()
     reader = LogReader(file_index=index)
     copies = CopyRequests(SystemClock())
     log = TieredLog(
-        tables=tables, reader=reader, verifier=Verifier(), broker=broker, store=AuxiliaryStore(), copies=copies
+        tables=tables, reader=reader, verifier=Verifier(), tiering=tiering, store=AuxiliaryStore(), copies=copies
     )
-    yield Stage(folder=folder, writer=writer, tables=tables, broker=broker, reader=reader, log=log, copies=copies)
+    yield Stage(folder=folder, writer=writer, tables=tables, tiering=tiering, reader=reader, log=log, copies=copies)
     reader.close()
 
 
@@ -155,7 +155,7 @@ def test_what_the_broker_asks_for_is_noted_and_how_far_it_was_safe(stage: Stage)
 
 def test_hurry_reaches_the_tiering_loop(stage: Stage) -> None:
     stage.log.hurry(segment(0, 1000))
-    assert stage.broker.hurried == [(TOPIC_ID, 0, 1000)]
+    assert stage.tiering.hurries == 1
 
 
 def test_file_damaged_after_the_commit_is_never_answered_with_copied(stored: Stage) -> None:
@@ -177,7 +177,7 @@ def test_offsets_below_the_brokers_log_start_need_no_proof(stage: Stage) -> None
     # DeleteRecords moved the log start into the segment before anything was stored; the segment keeps its name.
     stage.store(500, 1000)
     assert stage.log.verified(segment(0, 1000)) is None
-    stage.broker.log_starts[TOPIC_ID, 0] = 500
+    stage.tiering.log_starts[TOPIC_ID, 0] = 500
     verified = stage.log.verified(segment(0, 1000))
     assert verified is not None
     assert verified.range == OffsetRange(start=500, end=1000)

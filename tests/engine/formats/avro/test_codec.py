@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.avro.arena import Arena
+from engine.formats.avro.codec import Arena
 from engine.formats.codec import CodecSpec, Verdict, open_codec, propose_fields
 from engine.records.records import ByteSpans
 from tests.engine.formats.avro.avro_values import ORDER, framed, number, orders, text

@@ -62,7 +62,7 @@ def table(writer: TableWriter) -> TopicTable:
 def consumed(table: TopicTable, partition: int = 0) -> bytes:
     reader = LogReader(file_index=FileIndex())
     whole = table.ledger[partition].range
-    content = b"".join(reader.read(table, partition, range=whole, start=whole.start))
+    content = b"".join(reader.read(table, partition, offsets=whole, start=whole.start))
     reader.close()
     return content
 

@@ -87,7 +87,7 @@ class ForeignWorld:
         """Of what the producers wrote."""
         digest = EMPTY_DIGEST
         for path in sorted(self.world.broker.directory(partition).glob("*.log")):
-            for records in read_segment(path, partition=partition, range=wanted, aborted=()):
+            for records in read_segment(path, partition=partition, offsets=wanted, aborted=()):
                 digest = digest.then(digest_of(records))
         return digest
 
@@ -96,12 +96,12 @@ class ForeignWorld:
         reader = LogReader(file_index=FileIndex())
         folder = self.root / "read"
         folder.mkdir(exist_ok=True)
-        batches = reader.read(table, partition.partition, range=wanted, start=wanted.start)
+        batches = reader.read(table, partition.partition, offsets=wanted, start=wanted.start)
         path = folder / f"{wanted.start:020d}.log"
         path.write_bytes(b"".join(batches))
         reader.close()
         digest = EMPTY_DIGEST
-        for records in read_segment(path, partition=partition, range=wanted, aborted=()):
+        for records in read_segment(path, partition=partition, offsets=wanted, aborted=()):
             digest = digest.then(digest_of(records))
         return digest
 

@@ -38,10 +38,9 @@ class Chunk:
 
 @dataclass(slots=True, kw_only=True)
 class WrittenFile:
-    """``pages``: the file up to its page index, ``ends`` of its row groups; ``stray`` goes between the two."""
+    """``pages``: the file up to its page index; ``stray`` goes between the two."""
 
     pages: bytearray
-    ends: list[int]
     footer: Node
     chunks: list[Chunk]
     stray: bytes = b""
@@ -59,8 +58,8 @@ class WrittenFile:
             for group in footer[_GROUPS].value
             for chunk in group[_CHUNKS].value
         ]
-        ends = [end for end, _ in json.loads(_checksums_value(footer).value)["row_groups"]]
-        return cls(pages=bytearray(content[: ends[-1]]), ends=ends, footer=footer, chunks=chunks)
+        end = json.loads(_checksums_value(footer).value)["data_end"]
+        return cls(pages=bytearray(content[:end]), footer=footer, chunks=chunks)
 
     @property
     def groups(self) -> list[Node]:
@@ -86,11 +85,7 @@ class WrittenFile:
 
     def write_to(self, sink: ChecksummedFile) -> None:
         """Put together again, with checksums that are true of what it has become."""
-        start = 0
-        for end in self.ends:
-            sink.write(self.pages[start:end])
-            sink.end_row_group()
-            start = end
+        sink.write(self.pages)
         _checksums_value(self.footer).value = sink.key_value()[CHECKSUMS_KEY].encode()
         tail = bytearray(self.stray)
         for chunk in self.chunks:

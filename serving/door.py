@@ -1,0 +1,191 @@
+"""What every door does: the token first, errors as answers, clients noticed when they leave, all of it counted."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope
+
+HANG_UP = "floeberg.hang_up"
+"""Extension of the ASGI scope: a callable that ends the connection at once, with what is still to be sent."""
+
+_Answer = TypeVar("_Answer")
+
+
+class ClientGone(Exception):
+    """The client hung up before its answer began: nobody waits for it."""
+
+
+def hang_up_of(scope: Scope) -> Callable[[], None] | None:
+    """How to end the connection of a request; None where the server has no way to."""
+    found: Callable[[], None] | None = (scope.get("extensions") or {}).get(HANG_UP)
+    return found
+
+
+async def client_is_gone(receive: Receive) -> None:
+    """Returns when the client has hung up. Reads past what is left of the request's body."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def while_there(request: Request, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """Do the work, its body being read, as long as the client waits. Raises ClientGone; the work is cancelled then."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(client_is_gone(request.receive))
+    try:
+        await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGone
+        return await task
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+_SECONDS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorUse:
+    """How many of the requests that a door takes at once are under way."""
+
+    door: str
+    request: str
+    used: int
+    limit: int
+
+
+class DoorMetrics:
+    """Shared by all doors of a daemon; ``door`` and ``request`` name who counts. Safe to use from several threads."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        registry = registry or CollectorRegistry()
+        self._requests = Counter(
+            "floeberg_door_requests",
+            "Requests answered, by HTTP status; an answer of records that broke off later counts as 200 here",
+            ("door", "request", "status"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "floeberg_door_seconds",
+            "From a request until its answer begins: for records until the first batches are made, for a copy until"
+            " its range is verified or the wait is over",
+            ("door", "request"),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._sent = Counter("floeberg_door_sent_bytes", "Bytes of record batches sent", ("door",), registry=registry)
+        self._broken = Counter(
+            "floeberg_door_broken_answers",
+            "Answers of records that broke off after they had begun; the broker asks again",
+            ("door",),
+            registry=registry,
+        )
+        self._under_way = Gauge(
+            "floeberg_door_under_way",
+            "Requests under way: copies that wait for their range, reads",
+            ("door", "request"),
+            registry=registry,
+        )
+        self._limit = Gauge(
+            "floeberg_door_under_way_limit",
+            "How many may be under way; what comes above it is answered 503",
+            ("door", "request"),
+            registry=registry,
+        )
+
+    def answered(self, door: str, request: str, status: int) -> None:
+        self._requests.labels(door, request, str(status)).inc()
+
+    @contextmanager
+    def timed(self, door: str, request: str) -> Iterator[None]:
+        """Measure until the answer begins."""
+        with self._seconds.labels(door, request).time():
+            yield
+
+    def sent(self, door: str, size_bytes: int) -> None:
+        self._sent.labels(door).inc(size_bytes)
+
+    def broke_off(self, door: str) -> None:
+        self._broken.labels(door).inc()
+
+    def under_way(self, use: DoorUse) -> None:
+        self._under_way.labels(use.door, use.request).set(use.used)
+        self._limit.labels(use.door, use.request).set(use.limit)
+
+
+CLIENT_GONE = 499
+"""What is counted for a client that hung up before its answer: nginx's code for it. Nobody ever gets it."""
+
+_log = structlog.get_logger(__name__)
+
+Endpoint = Callable[[Request], Response] | Callable[[Request], Awaitable[Response]]
+GuardedEndpoint = Callable[[Request], Awaitable[Response]]
+
+
+class DoorGuard:
+    """``refusal`` answers who has none of the ``tokens`` (none at all: everybody is let in); ``problem`` makes an
+    error the door's answer, or raises it again where it was not foreseen, and ``unforeseen`` answers that."""
+
+    def __init__(
+        self,
+        *,
+        door: str,
+        tokens: Sequence[str],
+        metrics: DoorMetrics,
+        refusal: Callable[[], Response],
+        problem: Callable[[Request, Exception], Response],
+        unforeseen: Callable[[Exception], Response],
+    ) -> None:
+        self._door = door
+        self._tokens = [token.encode() for token in tokens]
+        self._metrics = metrics
+        self._refusal = refusal
+        self._problem = problem
+        self._unforeseen = unforeseen
+
+    def wrap(self, name: str, endpoint: Endpoint) -> GuardedEndpoint:
+        """``endpoint``, behind the guard; counted as ``name``. One that is no coroutine runs in a thread."""
+
+        async def guarded(request: Request) -> Response:
+            with self._metrics.timed(self._door, name):
+                response = await self._answer(endpoint, request)
+            self._metrics.answered(self._door, name, response.status_code)
+            return response
+
+        return guarded
+
+    async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
+        if self._tokens and not self._is_allowed(request):
+            return self._refusal()
+        try:
+            if inspect.iscoroutinefunction(endpoint):
+                response: Response = await endpoint(request)
+                return response
+            return await run_in_threadpool(endpoint, request)  # type: ignore[arg-type]  # no coroutine: see above
+        except ClientGone:
+            return Response(status_code=CLIENT_GONE)
+        except Exception as error:  # noqa: BLE001  # a request's outermost guard: out of memory, of file handles
+            try:
+                return self._problem(request, error)
+            except Exception as unforeseen:  # noqa: BLE001  # outermost guard: see above
+                _log.exception("request_ended_unforeseen", door=self._door, request=request.scope["path"])
+                return self._unforeseen(unforeseen)
+
+    def _is_allowed(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        given = token.strip().encode()
+        # Every token is compared, in constant time: the answer's delay tells nothing about them.
+        matches = [hmac.compare_digest(given, known) for known in self._tokens]
+        return scheme.lower() == "bearer" and any(matches)
