@@ -24,10 +24,10 @@ from engine.table.proof.verifier import Verifier
 from floeberg.java.jdk import java_command
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
-from tiering.spark_rewrite import SparkRewriter
-from tiering.spark_session import SparkSettings
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
+from workers.spark_session import SparkSettings
+from workers.spark_workers import SparkWorkers
 
 _IDLE_CYCLES = 20
 _MOST_CYCLES = 1_000
@@ -36,12 +36,12 @@ _MOST_CYCLES = 1_000
 
 def main() -> None:
     arguments = _arguments()
-    rewriter = SparkRewriter(
+    workers = SparkWorkers(
         SparkSettings(master=arguments.master, java_home=Path(java_command()).resolve().parent.parent)
     )
-    rewriter.start()
-    answer_rounds(lambda number: _round(arguments, rewriter, number))
-    rewriter.close()
+    workers.start()
+    answer_rounds(lambda number: _round(arguments, workers, number))
+    workers.stop()
 
 
 def _arguments() -> argparse.Namespace:
@@ -55,10 +55,10 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _round(arguments: argparse.Namespace, rewriter: SparkRewriter, number: int) -> dict[str, Any]:
+def _round(arguments: argparse.Namespace, workers: SparkWorkers, number: int) -> dict[str, Any]:
     # A table's first segment finds the schema and chooses the encodings: once in a topic's life, so not counted here.
-    _loop(arguments, rewriter, number, TieringLimits(max_tasks_per_cycle=1)).cycle()
-    loop = _loop(arguments, rewriter, number, TieringLimits())
+    _loop(arguments, workers, number, TieringLimits(max_tasks_per_cycle=1)).cycle()
+    loop = _loop(arguments, workers, number, TieringLimits())
     with measured(os.getpid()) as spent:
         reports = _until_nothing_is_left(loop)
     idle_ms = []
@@ -77,7 +77,7 @@ def _round(arguments: argparse.Namespace, rewriter: SparkRewriter, number: int) 
     }
 
 
-def _loop(arguments: argparse.Namespace, rewriter: SparkRewriter, number: int, limits: TieringLimits) -> TieringLoop:
+def _loop(arguments: argparse.Namespace, workers: SparkWorkers, number: int, limits: TieringLimits) -> TieringLoop:
     clock = SystemClock()
     catalog = open_catalog(embedded_catalog_properties(arguments.folder / f"round-{number}"))
     return TieringLoop(
@@ -85,7 +85,7 @@ def _loop(arguments: argparse.Namespace, rewriter: SparkRewriter, number: int, l
         log_dirs=arguments.log_dir,
         writer=TableWriter(catalog, clock),
         verifier=Verifier(),
-        rewriter=rewriter,
+        workers=workers,
         rules=[TopicRule(pattern=arguments.topic, value_format="avro", schema_source=SchemaFolder(arguments.schemas))],
         clock=clock,
         limits=limits,

@@ -14,6 +14,9 @@ class FloebergError(Exception):
     ``file`` is a path or URI) and ``next_step`` what a person can do. ``str()`` joins all of them.
     """
 
+    kind = "unavailable"
+    """What is to be done, in the one word that metrics and status use."""
+
     def __init__(
         self,
         problem: str,
@@ -78,10 +81,16 @@ class Unavailable(FloebergError):
 class Corrupt(FloebergError):
     """Bytes are not what they claim to be: stop this partition, keep the bytes, tell the operator."""
 
+    kind = "corrupt"
+
 
 class Invalid(FloebergError):
     """The caller's input is wrong: the message says what, where and what would be right."""
 
+    kind = "invalid"
+
 
 class CommitUnknown(FloebergError):
     """A commit may or may not have landed: read the ledger before doing anything else."""
+
+    kind = "commit_unknown"

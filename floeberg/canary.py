@@ -30,7 +30,7 @@ from floeberg.free_ports import free_ports
 from floeberg.native_lines import BrokerFacts
 from floeberg.settings import CatalogSettings, Listen, Settings, TableDoorSettings, TieringSettings
 from floeberg.settings.topic import TopicSettings
-from serving.status.daemon_status import PartitionStatus
+from topics.partition_status import PartitionStatus
 
 _PREFIX = "__floeberg_canary_"
 """Two underscores: no topic rule of a daemon takes it for one of the user's."""

@@ -1,4 +1,4 @@
-"""The daemon: tiering in a thread, the log door and the table door beside it, one clean end."""
+"""The daemon: tiering and repair in a thread each, the log door and the table door beside them, one clean end."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Daemon:
         catalog = open_catalog_when_there(settings.catalog_properties)
         table_door = self._open_table_door(assembly, catalog)
         log_door = self._open_log_door(assembly, catalog)
-        self._resources.callback(self._end_tiering, assembly, self._begin_tiering(assembly))
+        self._resources.callback(self._end_loops, assembly, self._begin_loops(assembly))
         _log.info("floeberg_runs", log_door=log_door.url, table_door=table_door.url, data_dir=str(settings.data_dir))
 
     def wait(self, asked: EndRequest) -> None:
@@ -136,17 +136,19 @@ class Daemon:
         server = HttpServer(routes, settings.log_door.listen, setting="[log_door] listen")
         return self._resources.enter_context(server)
 
-    def _begin_tiering(self, assembly: TieringAssembly) -> threading.Thread:
-        thread = threading.Thread(target=self._tier, args=(assembly,), name="tiering", daemon=True)
-        thread.start()
-        return thread
+    def _begin_loops(self, assembly: TieringAssembly) -> list[threading.Thread]:
+        threads = [
+            threading.Thread(target=self._tier, args=(assembly,), name="tiering", daemon=True),
+            threading.Thread(target=assembly.repair.run_forever, args=(self._ended,), name="repair", daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
 
     def _tier(self, assembly: TieringAssembly) -> None:
         try:
-            start = getattr(assembly.rewriter, "start", None)
-            if start is not None:
-                # Spark takes seconds to start: now, not when the first segment waits, and a wrong [spark] shows.
-                start()
+            # Spark takes seconds to start: now, not when the first segment waits, and a wrong [spark] shows.
+            assembly.workers.start()
             if not self._ended.is_set():
                 assembly.board.enter(Phase.RUNNING)
             assembly.loop.run_forever(self._ended)
@@ -163,15 +165,22 @@ class Daemon:
                 self._failure = self._failure or Unavailable("Tiering ended by itself", next_step="look at the log")
                 self._ended.set()
 
-    def _end_tiering(self, assembly: TieringAssembly, thread: threading.Thread) -> None:
+    def _end_loops(self, assembly: TieringAssembly, threads: list[threading.Thread]) -> None:
         assembly.board.enter(Phase.STOPPING)
         self._ended.set()
         assembly.loop.hurry()
-        thread.join(FINISH_TIMEOUT_SECONDS)
-        if thread.is_alive():
+        assembly.repair.hurry()
+        if not self._have_ended(threads):
             _log.warning("cycle_cut_off", after_seconds=FINISH_TIMEOUT_SECONDS)
-            assembly.rewriter.close()
-            thread.join(FINISH_TIMEOUT_SECONDS)
+            assembly.workers.stop()
+            self._have_ended(threads)
+
+    def _have_ended(self, threads: list[threading.Thread]) -> bool:
+        """Whether all did within the time that they have together."""
+        patient_until_ms = self._clock.monotonic_ms() + FINISH_TIMEOUT_SECONDS * 1000
+        for thread in threads:
+            thread.join(max(0.0, patient_until_ms - self._clock.monotonic_ms()) / 1000)
+        return not any(thread.is_alive() for thread in threads)
 
 
 def _ring(commits: CommitSignal, report: CycleReport) -> None:

@@ -13,9 +13,9 @@ from floeberg.java.jdk import java_command
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.settings.topic import TopicSettings
-from tiering.spark_session import SparkSettings
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
+from workers.spark_session import SparkSettings
 
 
 def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, ...]:

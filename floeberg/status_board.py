@@ -12,21 +12,22 @@ from typing import TypeAlias
 import psutil
 
 from engine.clock import Clock
-from engine.errors import CommitUnknown, Corrupt, FloebergError, Invalid
+from engine.errors import FloebergError
 from engine.schemas.desk import SourceHealth
+from engine.table.repair.candidates import KeptRows
+from engine.topic_partition import TopicIdPartition
 from floeberg.bound_sources import open_file_bound
 from serving.log.copy_requests import CopyRequests
 from serving.log.damage_watch import Damages
 from serving.status.copy_wait import awaits_copy, copy_wait_ms
-from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase, SchemaSourceStatus
+from serving.status.daemon_status import BoundUse, DaemonStatus, Phase, SchemaSourceStatus
 from serving.status.metrics import Metrics
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.tiering_limits import TieringLimits
+from topics.partition_status import PartitionStatus
 
 BoundSource: TypeAlias = Callable[[], Iterable[BoundUse]]
 _Counts: TypeAlias = tuple[int, int, int, int]
-
-_ERROR_KINDS = ((CommitUnknown, "commit_unknown"), (Corrupt, "corrupt"), (Invalid, "invalid"))
 
 
 class StatusBoard:
@@ -46,6 +47,7 @@ class StatusBoard:
         self._sources: Callable[[], tuple[SourceHealth, ...]] = tuple
         self._damages: Callable[[], Damages] = Damages
         self._copies = CopyRequests(clock)
+        self._kept: Callable[[TopicIdPartition], KeptRows] = lambda _: KeptRows()
         self._copy_awaited_ms: dict[tuple[str, int], int] = {}
         self.metrics = Metrics(self.status)
 
@@ -60,6 +62,10 @@ class StatusBoard:
     def watch_copies(self, copies: CopyRequests) -> None:
         """Take from here, after each cycle, what the broker asked for."""
         self._copies = copies
+
+    def watch_kept(self, kept: Callable[[TopicIdPartition], KeptRows]) -> None:
+        """Ask here, after each cycle, for the rows of a partition that keep their bytes."""
+        self._kept = kept
 
     def watch_sources(self, health: Callable[[], tuple[SourceHealth, ...]]) -> None:
         """Look at these schema sources whenever somebody asks for the status."""
@@ -97,19 +103,13 @@ class StatusBoard:
         with self._lock:
             self._status = replace(self._status, phase=phase)
 
-    def set_cluster_id(self, cluster_id: str) -> None:
-        with self._lock:
-            self._status = replace(self._status, cluster_id=cluster_id)
-
     def note_cycle(self, report: CycleReport) -> None:
         """Take a cycle's report in."""
         now_ms = self._clock.now_ms()
         whole_ms = report.durations_ms.get("whole", 0.0)
-        self.metrics.count_cycle(
-            duration_seconds=whole_ms / 1000, commits=report.commits, repaired_records=report.repaired_records
-        )
+        self.metrics.count_cycle(duration_seconds=whole_ms / 1000, commits=report.commits)
         for error in _errors(report):
-            self.metrics.count_error(_kind_of(error))
+            self.metrics.count_error(error.kind)
         for partition in report.partitions:
             self._count(partition)
         spool = BoundUse(name="spool_max_bytes", used=report.spool_bytes, limit=self._limits.spool_max_bytes)
@@ -120,6 +120,7 @@ class StatusBoard:
             self._heard_at_ms = self._clock.monotonic_ms()
             self._status = replace(
                 self._status,
+                cluster_id=report.cluster_id or self._status.cluster_id,
                 last_cycle_ms=now_ms,
                 last_commit_ms=now_ms if report.commits else self._status.last_commit_ms,
                 cycle_count=self._status.cycle_count + 1,
@@ -128,7 +129,7 @@ class StatusBoard:
                 if saw_nothing
                 else tuple(map(self._partition_status, report.partitions)),
                 problems=tuple(str(problem) for problem in report.problems),
-                problem_kinds=tuple(_kind_of(problem) for problem in report.problems),
+                problem_kinds=tuple(problem.kind for problem in report.problems),
                 bounds=self._status.bounds if saw_nothing else bounds,
             )
 
@@ -137,15 +138,18 @@ class StatusBoard:
         asked = self._copies.of(*key)
         now_ms = self._clock.monotonic_ms()
         waits = awaits_copy(
-            native=report.native,
-            leads_here=report.leads_here,
+            native=report.status.native,
+            leads_here=report.status.leader_here,
             closed_end=report.closed_end,
-            committed_here=report.records > 0,
+            committed_here=report.status.rows > 0,
             safe_end=None if asked is None else asked.safe_end,
         )
         since_ms = self._copy_awaited_ms.setdefault(key, now_ms) if waits else self._copy_awaited_ms.pop(key, None)
+        kept = self._kept(report.partition)
         return replace(
-            _partition_status(report),
+            report.status,
+            reason_rows=kept.with_reason,
+            awaiting_rows=kept.awaiting_schema,
             copied_end=None if asked is None or asked.safe_end < 0 else asked.safe_end,
             copy_wait_ms=copy_wait_ms(
                 waits_since_ms=since_ms if waits else None,
@@ -154,10 +158,10 @@ class StatusBoard:
             ),
         )
 
-    def _count(self, partition: PartitionReport) -> None:
+    def _count(self, report: PartitionReport) -> None:
         """Reports count since the start; counters want what is new."""
-        who = partition.partition
-        now = (partition.records, partition.raw_rows, partition.undecodable_rows, partition.skipped_offsets)
+        who, status = report.partition, report.status
+        now = (status.rows, status.raw_rows, status.undecodable_rows, status.skipped_offsets)
         before = self._counted.get((who.topic_id, who.partition), (0, 0, 0, 0))
         rows, raw, undecodable, skipped = (after - had for after, had in zip(now, before, strict=True))
         self._counted[who.topic_id, who.partition] = now
@@ -176,43 +180,9 @@ def _source_status(health: SourceHealth) -> SchemaSourceStatus:
     )
 
 
-def _partition_status(report: PartitionReport) -> PartitionStatus:
-    return PartitionStatus(
-        topic=report.partition.topic,
-        partition=report.partition.partition,
-        table=report.table,
-        native=report.native,
-        leader_here=report.leads_here,
-        tiered_start=report.tiered_start,
-        tiered_end=report.tiered_end,
-        stable_end=report.stable_end,
-        log_start=report.log_start,
-        lag_ms=report.lag_ms,
-        waiting=None if report.waiting is None else str(report.waiting),
-        waiting_kind=None if report.waiting is None else report.waiting.kind.name.lower(),
-        problem=None if report.problem is None else str(report.problem),
-        problem_kind=None if report.problem is None else _kind_of(report.problem),
-        spool_bytes=report.spool_bytes,
-        at_risk_bytes=report.at_risk_bytes,
-        local_log_bytes=report.local_log_bytes,
-        rows=report.records,
-        raw_rows=report.raw_rows,
-        undecodable_rows=report.undecodable_rows,
-        skipped_offsets=report.skipped_offsets,
-        reason_rows=report.kept.with_reason,
-        awaiting_rows=report.kept.awaiting_schema,
-        refusals=report.refusals,
-        last_refusal=report.last_refusal,
-    )
-
-
 def _errors(report: CycleReport) -> tuple[FloebergError, ...]:
     of_partitions = tuple(part.problem for part in report.partitions if part.problem is not None)
     return (*report.problems, *of_partitions)
-
-
-def _kind_of(error: FloebergError) -> str:
-    return next((name for kind, name in _ERROR_KINDS if isinstance(error, kind)), "unavailable")
 
 
 def _memory_bytes() -> dict[str, int]:

@@ -1,16 +1,17 @@
-"""The tiering loop with everything it stands on, put together from the settings."""
+"""The loops of tiering and repair with everything they stand on, put together from the settings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-import structlog
-
+from compaction.repair_loop import RepairLoop
 from engine.broker import KafkaBroker
 from engine.clock import Clock
-from engine.errors import Unavailable
 from engine.table.catalog.deferred import open_catalog_when_there
 from engine.table.commit.writer import TableWriter
+from engine.table.foreign.evidence import ForeignEvidence, ForeignTask, gather_evidence
 from engine.table.proof.verifier import Verifier
 from floeberg.bound_sources import disk_bounds
 from floeberg.room_settings import spark_settings, tiering_limits, topic_rules
@@ -18,11 +19,8 @@ from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.status_board import StatusBoard
 from floeberg.version import program_version
-from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
-from tiering.rewriter import GatheringRewriter, InProcessRewriter, Rewriter
-
-_log = structlog.get_logger(__name__)
+from workers.workers import Answered, InProcessWorkers, Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +30,16 @@ class TieringAssembly:
     broker: KafkaBroker
     writer: TableWriter
     verifier: Verifier
-    rewriter: Rewriter
+    workers: Workers
     loop: TieringLoop
+    repair: RepairLoop
     board: StatusBoard
     schemas: SchemaSources
 
     def close(self) -> None:
         """End Spark, if it was started, and the connections to the broker and the schema registries."""
         self.schemas.close()
-        self.rewriter.close()
+        self.workers.stop()
         self.broker.close()
 
 
@@ -50,9 +49,9 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     Raises ``Invalid`` for settings that a part refuses. A catalog that is away is waited for.
     """
     limits = tiering_limits(settings)
-    rewriter = InProcessRewriter() if in_process else _spark_rewriter(settings)
+    workers = InProcessWorkers() if in_process else _spark_workers(settings)
     catalog = open_catalog_when_there(settings.catalog_properties)
-    writer = TableWriter(catalog, clock, namespace=settings.namespace, gather=rewriter.gather)
+    writer = TableWriter(catalog, clock, namespace=settings.namespace, gather=partial(_gathered, workers))
     verifier = Verifier()
     broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
     schemas = SchemaSources(settings.data_dir, clock)
@@ -61,41 +60,40 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
         log_dirs=settings.broker.log_dirs,
         writer=writer,
         verifier=verifier,
-        rewriter=rewriter,
+        workers=workers,
         rules=topic_rules(settings, schemas),
         clock=clock,
         limits=limits,
     )
     board = StatusBoard(version=program_version(), clock=clock, limits=limits)
+    repair = RepairLoop(
+        writer=writer, workers=workers, verifier=verifier, clock=clock, on_gain=board.metrics.count_repaired
+    )
     board.watch_each_cycle(lambda: disk_bounds(settings))
     board.watch_sources(schemas.health)
+    board.watch_kept(repair.kept)
     loop.on_cycle(board.note_cycle)
-    loop.on_cycle(_ClusterWatch(board, broker))
+    loop.on_cycle(lambda report: repair.note_topics(report.led, may_work=report.is_idle))
     return TieringAssembly(
-        broker=broker, writer=writer, verifier=verifier, rewriter=rewriter, loop=loop, board=board, schemas=schemas
+        broker=broker,
+        writer=writer,
+        verifier=verifier,
+        workers=workers,
+        loop=loop,
+        repair=repair,
+        board=board,
+        schemas=schemas,
     )
 
 
-def _spark_rewriter(settings: Settings) -> GatheringRewriter:
+def _spark_workers(settings: Settings) -> Workers:
     # pyspark takes a second to import: not for a run that needs no Spark.
-    from tiering.spark_rewrite import SparkRewriter
+    from workers.spark_workers import SparkWorkers
 
-    return SparkRewriter(spark_settings(settings))
+    return SparkWorkers(spark_settings(settings))
 
 
-class _ClusterWatch:
-    """Notes the cluster's id once, from the loop's thread: the broker's connection is for one thread at a time."""
-
-    def __init__(self, board: StatusBoard, broker: KafkaBroker) -> None:
-        self._board = board
-        self._broker = broker
-        self._is_known = False
-
-    def __call__(self, report: CycleReport) -> None:
-        if self._is_known or report.problems:
-            return
-        try:
-            self._board.set_cluster_id(self._broker.cluster_id())
-            self._is_known = True
-        except Unavailable as error:
-            _log.info("cluster_id_unknown", error=str(error))
+def _gathered(workers: Workers, tasks: Sequence[ForeignTask]) -> list[Answered[ForeignEvidence]]:
+    """Evidence of each file, in order."""
+    found = dict(workers.run(gather_evidence, dict(enumerate(tasks))))
+    return [found[index] for index in range(len(tasks))]

@@ -14,7 +14,7 @@ from engine.table.catalog.access import Identifier, retired_identifier, table_id
 from engine.table.loading import TableLoader
 from engine.table.properties import TOPIC_ID_PROPERTY
 from engine.table.topic_table import TopicTable
-from tiering.topic_rule import TopicRule, rule_of
+from topics.topic_rule import TopicRule, rule_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from floeberg.java.jdk import SHORT_LIFE_OPTIONS
 from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
 from floeberg.tied_process import end_with_parent
 from tests.support.rest_catalog import RestCatalogServer
+
+if TYPE_CHECKING:
+    from workers.spark_workers import SparkWorkers
 
 # For every JVM that a test starts. A command line's own options win over these.
 os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(SHORT_LIFE_OPTIONS))
@@ -104,3 +108,21 @@ def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name no other test uses."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60]
     return f"{name}-{next(_topic_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkWorkers]:
+    """One Spark for all tests that break it: it replaces itself. They are in the group ``spark-workers``."""
+    # Most tests here need no Spark, and pyspark takes a second to import.
+    from floeberg.java.jdk import java_command
+    from tests.support.spark_jvm import end_jvm
+    from workers.spark_session import SparkSettings
+    from workers.spark_workers import SparkWorkers
+
+    java_command()
+    end_jvm()
+    workers = SparkWorkers(SparkSettings(master="local[2]"))
+    workers.start()
+    yield workers
+    workers.stop()
+    end_jvm()

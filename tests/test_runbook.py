@@ -16,12 +16,13 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from floeberg.bound_sources import LOG_DISK, OPEN_FILES, WAREHOUSE_DISK
 from floeberg.status_board import StatusBoard
-from serving.status.daemon_status import BoundUse, PartitionStatus, SchemaSourceStatus
+from serving.status.daemon_status import BoundUse, SchemaSourceStatus
 from serving.status.metrics import ERROR_KINDS, Metrics
 from tests.faults.broken_world import BrokenWorld
 from tests.tiering.tiering_world import TieringWorld
 from tiering.planner import Waiting
 from tiering.tiering_limits import TieringLimits
+from topics.partition_status import PartitionStatus
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from engine.broker import Broker, PartitionView
 from engine.clock import Clock
@@ -14,14 +13,6 @@ from tiering.tiering_limits import TieringLimits
 
 _REMOTE_STORAGE = "remote.storage.enable"
 _COPY_DISABLED = "remote.log.copy.disable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerAnswer:
-    """``views`` of every partition of the topics that were asked about, with offsets where they were asked for."""
-
-    cluster_id: str
-    views: Mapping[TopicIdPartition, PartitionView]
 
 
 class BrokerWatch:

@@ -18,7 +18,7 @@ _NAME = "owner"
 class LogDirClaims:
     """One lock a log directory, in its spool's folder, for as long as the object lives.
 
-    The lock keeps nobody from anything: what two daemons do at once the ledger decides. It is a process's, not an
+    The lock is advisory: what two daemons do at once the ledger decides. It is a process's, not an
     object's (POSIX record locks), and where the folder can't be made there is none.
     """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.broker import PartitionView
+from engine.errors import FloebergError
 from engine.kafka_log.segment import Segment
 from engine.offset_range import OffsetRange
 from engine.records.records import UNKNOWN_EPOCH
@@ -65,7 +66,8 @@ class PartitionState:
     first commit. ``native``: the broker keeps its segments until it is told they are tiered, so nothing is spooled.
     ``untiered_since_ms`` (monotonic): since when stable records have waited beyond the ledger's end, None while there
     are none. ``stopped``: why an operator must look before this partition goes on. ``failing``: why it failed the last
-    times, while it is not yet time to try again.
+    times, while it is not yet time to try again. ``failure``: why its log or its table can't be had now.
+    ``has_table``: its table was seen to in this cycle; False where that failed, or others came first.
     """
 
     partition: TopicIdPartition
@@ -80,6 +82,8 @@ class PartitionState:
     untiered_since_ms: int | None = None
     stopped: str | None = None
     failing: str | None = None
+    failure: FloebergError | None = None
+    has_table: bool = True
 
     @property
     def is_of_answered_epoch(self) -> bool:

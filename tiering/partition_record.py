@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import structlog
+
+from engine.clock import Clock
 from engine.errors import Corrupt, FloebergError
-from engine.offset_range import OffsetRange
-from tiering.planner import WaitingReason
+from engine.topic_partition import TopicIdPartition
+from tiering.observation import PartitionState
+from tiering.planner import RangePlan, Waiting, WaitingReason
 from tiering.range_work import ReadyAppend
 from tiering.tiering_limits import TieringLimits
 
-_SKIPPED_KEPT = 100
-"""Skipped ranges shown of a partition; the table's own list is complete."""
+_NOTHING_LEFT = frozenset(
+    {
+        Waiting.NOTHING_CLOSED,
+        Waiting.LEADER_ELSEWHERE,
+        Waiting.NEWER_OWNER,
+        Waiting.UNKNOWN_TOPIC,
+        Waiting.OPEN_TRANSACTION,
+        Waiting.NOT_REPLICATED,
+    }
+)
+"""Reasons why a partition has nothing to do now that could go wrong."""
 
 _LONGEST_RETRY_MS = 30_000
 """Between two tries of a partition that fails every time: what is back again is found within that time."""
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +49,6 @@ class PartitionRecord:
     records: int = 0
     raw_rows: int = 0
     undecodable_rows: int = 0
-    skipped: list[OffsetRange] = field(default_factory=list)
     skipped_offsets: int = 0
     refusals: int = 0
     last_refusal: str | None = None
@@ -52,7 +67,7 @@ class PartitionRecord:
             self.retry_at_ms = now_ms + min(limits.cycle_interval_ms << min(self.failures - 3, 10), _LONGEST_RETRY_MS)
 
     def refused(self, error: FloebergError) -> None:
-        """Note that the table did not take a range; shown when the problem itself is over, for who it was is gone."""
+        """Note that the table did not take a range: still shown when the problem is over and the culprit unknown."""
         self.refusals += 1
         self.last_refusal = str(error)
 
@@ -84,5 +99,55 @@ class PartitionRecord:
             self.raw_rows += file.description.raw_rows
             self.undecodable_rows += file.description.error_rows
         if ready.append.skipped is not None:
-            self.skipped = [*self.skipped, ready.append.skipped][-_SKIPPED_KEPT:]
             self.skipped_offsets += ready.append.skipped.offset_count
+
+
+class PartitionRecords:
+    """The records of all partitions, and the log's lines about what goes wrong with them. For the loop's thread."""
+
+    def __init__(self, clock: Clock, limits: TieringLimits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._records: dict[TopicIdPartition, PartitionRecord] = {}
+
+    def of(self, partition: TopicIdPartition) -> PartitionRecord:
+        """A partition's record, a new one where it has none."""
+        return self._records.setdefault(partition, PartitionRecord())
+
+    def resume_due(self) -> set[TopicIdPartition]:
+        """Look again at stopped partitions whose time has come; these."""
+        now_ms = self._clock.monotonic_ms()
+        due = {partition for partition, record in self._records.items() if record.is_due(now_ms)}
+        for partition in due:
+            self._records[partition].resume()
+        return due
+
+    def fail(self, partition: TopicIdPartition, error: FloebergError) -> None:
+        """Work on a partition failed."""
+        error = self._told(partition, error)
+        self.of(partition).fail(error, now_ms=self._clock.monotonic_ms(), limits=self._limits)
+
+    def show(self, partition: TopicIdPartition, error: FloebergError) -> None:
+        """Report an error without a backoff: the next cycle looks again."""
+        self.of(partition).problem = self._told(partition, error)
+
+    def note_plan(
+        self, states: Sequence[PartitionState], plan: RangePlan, at_risk_bytes: Mapping[TopicIdPartition, int]
+    ) -> None:
+        """Take in what was planned; records of partitions that are gone go with them."""
+        planned = {item.partition for item in plan.ranges}
+        for state in states:
+            record = self.of(state.partition)
+            record.waiting = plan.waiting.get(state.partition)
+            record.at_risk_bytes = at_risk_bytes.get(state.partition, 0)
+            nothing_left = record.waiting is not None and record.waiting.kind in _NOTHING_LEFT
+            if nothing_left and state.partition not in planned and state.failure is None:
+                # Somebody else did it, or it needs no doing any more: what was wrong must not be shown for ever.
+                record.recover()
+        self._records = {state.partition: self.of(state.partition) for state in states}
+
+    def _told(self, partition: TopicIdPartition, error: FloebergError) -> FloebergError:
+        error = error.located(partition.topic, partition.partition)
+        if str(self.of(partition).problem) != str(error):
+            _log.warning("partition_failed", topic=partition.topic, partition=partition.partition, error=str(error))
+        return error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -140,8 +140,10 @@ def plan_ranges(states: Sequence[PartitionState], limits: TieringLimits, *, now_
     queues: list[list[PlannedRange]] = []
     for state in states:
         ranges, reason = _plan_partition(state, now_ms=now_ms)
-        if ranges:
+        if ranges and state.has_table:
             queues.append(ranges)
+        elif ranges and state.failure is None:
+            reason = WaitingReason(kind=Waiting.LIMIT, offset=ranges[0].range.start)
         if reason is not None:
             waiting[state.partition] = reason
     chosen: list[PlannedRange] = []
@@ -160,6 +162,13 @@ def plan_ranges(states: Sequence[PartitionState], limits: TieringLimits, *, now_
             else:
                 waiting[planned.partition] = WaitingReason(kind=Waiting.LIMIT, offset=planned.range.start)
     return RangePlan(ranges=tuple(chosen), waiting=waiting)
+
+
+def partitions_with_work(states: Iterable[PartitionState], *, now_ms: int) -> Iterator[TopicIdPartition]:
+    """Those that a plan has ranges for, limits apart and as far as their tables can be had; found one by one."""
+    for state in states:
+        if state.failure is None and _plan_partition(state, now_ms=now_ms)[0]:
+            yield state.partition
 
 
 def _limited(waiting: dict[TopicIdPartition, WaitingReason]) -> set[TopicIdPartition]:
@@ -306,7 +315,7 @@ def _sources(state: PartitionState) -> list[_Source]:
 
 
 def _wait_beyond(state: PartitionState, position: int) -> WaitingReason:
-    """Why what lies behind the planned ranges is not planned."""
+    """Why what lies beyond the planned ranges is not planned."""
     log, view = state.log, state.view
     if log is None or view is None or log.closed_end is None or log.closed_end <= position:
         return WaitingReason(kind=Waiting.NOTHING_CLOSED, offset=position)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.clock import Clock
@@ -16,10 +16,14 @@ from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.topic_partition import TopicIdPartition
 from tiering.observation import PartitionLog
 from tiering.planner import PlannedRange
-from tiering.rewrite_task import NeedsSchemas, RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
-from tiering.rewriter import Rewriter, VerifyTask
+from tiering.rewrite import rewrite_segment
+from tiering.rewrite_task import RewriteTask, Rewritten
 from tiering.spool import is_of_topic
 from tiering.tiered_topic import TieredTopic
+from tiering.tiered_topics import TieredTopics
+from topics.needs_schemas import NeedsSchemas
+from workers.read_back import ReadBackTask, proven
+from workers.workers import Workers
 
 _SCHEMA_ROUNDS = 8
 """How often one cycle resolves schemas and tries again; each round gets a block further at least."""
@@ -59,30 +63,25 @@ def aborted_transactions(log: PartitionLog, wanted: OffsetRange) -> tuple[Aborte
 
 
 class RangeWork:
-    """Does a plan's work through the rewriter. One failing range ends its partition's turn and nobody else's."""
+    """Does a plan's work on the workers. One failing range ends its partition's turn and nobody else's."""
 
-    def __init__(self, rewriter: Rewriter, verifier: Verifier, clock: Clock) -> None:
-        self._rewriter = rewriter
+    def __init__(self, *, topics: TieredTopics, workers: Workers, verifier: Verifier, clock: Clock) -> None:
+        self._topics = topics
+        self._workers = workers
         self._verifier = verifier
         self._clock = clock
 
-    def run(
-        self,
-        ranges: Sequence[PlannedRange],
-        *,
-        logs: Mapping[TopicIdPartition, PartitionLog],
-        topic_of: Callable[[TopicIdPartition], TieredTopic],
-    ) -> WorkDone:
+    def run(self, ranges: Sequence[PlannedRange], logs: Mapping[TopicIdPartition, PartitionLog]) -> WorkDone:
         """Rewrite and verify ``ranges``. Nothing of what it does is visible to readers of the table."""
         done = WorkDone()
         started_ms = self._clock.monotonic_ms()
         tasks: dict[int, RewriteTask] = {}
         for index, planned in enumerate(ranges):
             try:
-                tasks[index] = self._task(planned, logs, topic_of(planned.partition))
+                tasks[index] = self._task(planned, logs)
             except FloebergError as error:
                 done.failures.setdefault(planned.partition, error)
-        rewritten = self._rewrite(tasks, topic_of, done)
+        rewritten = self._rewrite(tasks, done)
         for index in [index for index in rewritten if not _read_its_own_topic(ranges[index])]:
             del rewritten[index]
             done.failures.setdefault(ranges[index].partition, _created_again(ranges[index]))
@@ -100,15 +99,13 @@ class RangeWork:
         done.durations_ms["verify"] = self._clock.monotonic_ms() - verifying_ms
         return done
 
-    def _task(
-        self, planned: PlannedRange, logs: Mapping[TopicIdPartition, PartitionLog], topic: TieredTopic
-    ) -> RewriteTask:
+    def _task(self, planned: PlannedRange, logs: Mapping[TopicIdPartition, PartitionLog]) -> RewriteTask:
         if planned.spooled is not None:
             aborted = aborted_in(planned.spooled.aborted, planned.range)
         else:
             aborted = aborted_transactions(logs[planned.partition], planned.range)
         return RewriteTask(
-            table=topic.facts(),
+            table=self._topics.of(planned.partition).facts(),
             partition=planned.partition,
             range=planned.range,
             leader_epoch=planned.leader_epoch,
@@ -118,16 +115,14 @@ class RangeWork:
             attempt=self._clock.new_id(),
         )
 
-    def _rewrite(
-        self, tasks: dict[int, RewriteTask], topic_of: Callable[[TopicIdPartition], TieredTopic], done: WorkDone
-    ) -> dict[int, Rewritten]:
+    def _rewrite(self, tasks: dict[int, RewriteTask], done: WorkDone) -> dict[int, Rewritten]:
         """Rewrite all, the first range of a new table before its others, which then know what it found out.
 
         ``tasks`` is left with the facts each file was written with.
         """
-        held = _behind_the_first(tasks)
+        held = _after_first_per_table(tasks)
         at_once = {index: task for index, task in tasks.items() if index not in held}
-        rewritten = self._rewrite_together(at_once, topic_of, done)
+        rewritten = self._rewrite_together(at_once, done)
         chosen = {
             tasks[index].partition.topic_id: outcome.settings
             for index, outcome in rewritten.items()
@@ -135,38 +130,37 @@ class RangeWork:
         }
         later = {
             index: task.again(
-                table=replace(topic_of(task.partition).facts(), settings=chosen.get(task.partition.topic_id)),
+                table=replace(self._topics.of(task.partition).facts(), settings=chosen.get(task.partition.topic_id)),
                 attempt=task.attempt,
             )
             for index, task in held.items()
             if task.partition not in done.failures
         }
-        rewritten.update(self._rewrite_together(later, topic_of, done))
+        rewritten.update(self._rewrite_together(later, done))
         tasks.update(at_once)
         tasks.update(later)
         return rewritten
 
-    def _rewrite_together(
-        self, tasks: dict[int, RewriteTask], topic_of: Callable[[TopicIdPartition], TieredTopic], done: WorkDone
-    ) -> dict[int, Rewritten]:
+    def _rewrite_together(self, tasks: dict[int, RewriteTask], done: WorkDone) -> dict[int, Rewritten]:
         """Rewrite; resolve the schemas that some miss; rewrite those again, for a bounded number of rounds."""
         rewritten: dict[int, Rewritten] = {}
         pending = dict(tasks)
         for _ in range(_SCHEMA_ROUNDS):
             if not pending:
                 break
-            answers = dict(zip(pending, self._rewriter.rewrite(list(pending.values())), strict=True))
-            missing: dict[str, NeedsSchemas] = {}
-            for index, answer in answers.items():
-                partition = tasks[index].partition
+            waiting: dict[int, RewriteTask] = {}
+            missing: dict[TieredTopic, NeedsSchemas] = {}
+            for index, answer in self._workers.run(rewrite_segment, pending):
+                partition = pending[index].partition
                 if isinstance(answer, Rewritten):
                     rewritten[index] = answer
-                elif isinstance(answer, RewriteFailed):
-                    done.failures.setdefault(partition, answer.error)
+                elif isinstance(answer, FloebergError):
+                    done.failures.setdefault(partition, answer)
                 else:
-                    before = missing.get(partition.topic_id, NeedsSchemas())
-                    missing[partition.topic_id] = before.and_those_of(answer)
-            pending = self._with_schemas(_without_schemas(answers, tasks), missing, topic_of, done)
+                    waiting[index] = pending[index]
+                    topic = self._topics.of(partition)
+                    missing[topic] = missing.get(topic, NeedsSchemas()).and_those_of(answer)
+            pending = self._with_schemas(waiting, missing, done)
             tasks.update(pending)
         for task in pending.values():
             problem = f"the values of one segment name new schemas in more than {_SCHEMA_ROUNDS} of its blocks"
@@ -175,47 +169,45 @@ class RangeWork:
 
     def _with_schemas(
         self,
-        pending: dict[int, RewriteTask],
-        missing: Mapping[str, NeedsSchemas],
-        topic_of: Callable[[TopicIdPartition], TieredTopic],
+        waiting: Mapping[int, RewriteTask],
+        missing: Mapping[TieredTopic, NeedsSchemas],
         done: WorkDone,
     ) -> dict[int, RewriteTask]:
-        """``pending`` with the facts of tables that now have their schemas; the others fail, to be tried later."""
-        failed: dict[str, FloebergError] = {}
-        for topic_id, needed in missing.items():
-            topic = topic_of(next(task.partition for task in pending.values() if task.partition.topic_id == topic_id))
+        """``waiting`` with the facts of tables that now have their schemas; the others fail, to be tried later."""
+        failures: dict[TieredTopic, FloebergError | None] = {}
+        for topic, needed in missing.items():
             try:
-                waiting: FloebergError | None = topic.resolve(needed)
+                failures[topic] = topic.resolve(needed)
             except FloebergError as error:
-                waiting = error
-            if waiting is not None:
-                failed[topic_id] = waiting
+                failures[topic] = error
         again: dict[int, RewriteTask] = {}
-        for index, task in pending.items():
-            failure = failed.get(task.partition.topic_id)
-            if failure is not None:
+        for index, task in waiting.items():
+            topic = self._topics.of(task.partition)
+            failure = failures[topic]
+            if failure is None:
+                again[index] = task.again(table=topic.facts(), attempt=self._clock.new_id())
+            else:
                 done.failures.setdefault(task.partition, failure)
-                continue
-            again[index] = task.again(table=topic_of(task.partition).facts(), attempt=self._clock.new_id())
         return again
 
     def _verify(
         self, tasks: Mapping[int, RewriteTask], rewritten: Mapping[int, Rewritten], done: WorkDone
     ) -> dict[int, VerifiedFile]:
-        files = {index: outcome.file for index, outcome in rewritten.items() if outcome.file is not None}
-        answers = self._rewriter.verify([VerifyTask(table=tasks[index].table, file=files[index]) for index in files])
+        files = {
+            index: ReadBackTask(table=tasks[index].table, file=outcome.file)
+            for index, outcome in rewritten.items()
+            if outcome.file is not None
+        }
         verified: dict[int, VerifiedFile] = {}
-        for (index, file), found in zip(files.items(), answers, strict=True):
-            try:
-                if isinstance(found, FloebergError):
-                    raise found
-                verified[index] = self._verifier.accept(file, found)
-            except FloebergError as error:
-                done.failures.setdefault(tasks[index].partition, error)
+        for index, found in proven(self._workers, self._verifier, files):
+            if isinstance(found, FloebergError):
+                done.failures.setdefault(tasks[index].partition, found)
+            else:
+                verified[index] = found
         return verified
 
 
-def _behind_the_first(tasks: Mapping[int, RewriteTask]) -> dict[int, RewriteTask]:
+def _after_first_per_table(tasks: Mapping[int, RewriteTask]) -> dict[int, RewriteTask]:
     """The tasks of tables that have no encodings yet, but for the first of each.
 
     Sent together, every one would read a block to miss the same schema and be thrown away, and then try all encodings
@@ -242,10 +234,6 @@ def _created_again(planned: PlannedRange) -> Unavailable:
         offset=planned.range.start,
         file=str(planned.path),
     )
-
-
-def _without_schemas(answers: Mapping[int, RewriteOutcome], tasks: Mapping[int, RewriteTask]) -> dict[int, RewriteTask]:
-    return {index: tasks[index] for index, answer in answers.items() if isinstance(answer, NeedsSchemas)}
 
 
 def _ready(planned: PlannedRange, outcome: Rewritten, file: VerifiedFile | None) -> ReadyAppend:

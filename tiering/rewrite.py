@@ -5,13 +5,14 @@ from __future__ import annotations
 from heapq import nsmallest
 from pathlib import Path
 
-from engine.errors import Corrupt, FloebergError
+from engine.errors import Corrupt
 from engine.formats.codec import EVERY_OTHER_ID, CodecSpec, Decoded
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
 from engine.table.rows.record_file import RecordFile
 from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts
-from tiering.rewrite_task import NeedsSchemas, RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
+from tiering.rewrite_task import RewriteOutcome, RewriteTask, Rewritten
+from topics.needs_schemas import NeedsSchemas
 
 BLOCK_BYTES = 16 << 20
 """Decompressed records in memory at a time; columns and a row group in the making come on top."""
@@ -23,17 +24,13 @@ MOST_IDS_AT_ONCE = 1000
 def rewrite_segment(task: RewriteTask) -> RewriteOutcome:
     """Read, check, decode and write one range. A pure function of files: a second call differs in nothing but time.
 
-    Errors come back as RewriteFailed, so that one bad segment takes no other task down. Memory: one block of records,
-    its columns, one row group.
+    Memory: one block of records, its columns, one row group. Raises Corrupt, Unavailable, Invalid.
     """
+    rewrite = _Rewrite(task)
     try:
-        rewrite = _Rewrite(task)
-        try:
-            return rewrite.run()
-        finally:
-            rewrite.close()
-    except FloebergError as error:
-        return RewriteFailed(error=error)
+        return rewrite.run()
+    finally:
+        rewrite.close()
 
 
 class _Rewrite:
@@ -93,7 +90,7 @@ def _proposed(decoded: Decoded) -> frozenset[str]:
 
 
 def _refuse_short_read(path: Path, task: RewriteTask) -> None:
-    """A growing file has no closing segment behind it to vouch for its end: see that the batches reach the range's."""
+    """A growing file has no later segment to vouch for its end: see that the batches reach the range's."""
     reached = 0
     for header in scan_batch_headers(path, partition=task.partition):
         reached = header.next_offset

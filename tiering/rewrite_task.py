@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from engine.errors import FloebergError
 from engine.kafka_log.segment import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
@@ -14,6 +13,7 @@ from engine.records.digest import RangeDigest
 from engine.table.data_file import FileDescription, FileName
 from engine.table.topic_table import TableFacts
 from engine.topic_partition import TopicIdPartition
+from topics.needs_schemas import NeedsSchemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,6 @@ class RewriteTask:
             partition=self.partition.partition, range=self.range, leader_epoch=self.leader_epoch, attempt=self.attempt
         )
 
-    @property
-    def data_path(self) -> str:
-        return self.table.data_path(self.file_name)
-
     def again(self, *, table: TableFacts, attempt: str) -> RewriteTask:
         """The same work with newer facts, as an attempt of its own."""
         return replace(self, table=table, attempt=attempt)
@@ -60,34 +56,4 @@ class Rewritten:
     value_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeedsSchemas:
-    """Nothing was written: these ids, of values' and of keys' schemas, must be resolved, or given up, first.
-
-    ``proposed_schemas`` were inferred from values that name none, and are to be stored, or refused, first;
-    ``proposed_key_schemas`` from keys.
-    """
-
-    schema_ids: frozenset[int] = frozenset()
-    key_schema_ids: frozenset[int] = frozenset()
-    proposed_schemas: frozenset[str] = frozenset()
-    proposed_key_schemas: frozenset[str] = frozenset()
-
-    def and_those_of(self, other: NeedsSchemas) -> NeedsSchemas:
-        """What two tasks of one topic need."""
-        return NeedsSchemas(
-            schema_ids=self.schema_ids | other.schema_ids,
-            key_schema_ids=self.key_schema_ids | other.key_schema_ids,
-            proposed_schemas=self.proposed_schemas | other.proposed_schemas,
-            proposed_key_schemas=self.proposed_key_schemas | other.proposed_key_schemas,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteFailed:
-    """Nothing was written, or nothing that will be used; the kind of the error says what to do."""
-
-    error: FloebergError
-
-
-RewriteOutcome: TypeAlias = Rewritten | NeedsSchemas | RewriteFailed
+RewriteOutcome: TypeAlias = Rewritten | NeedsSchemas

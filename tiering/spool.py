@@ -177,7 +177,7 @@ class Spool:
 def is_of_topic(segment: Path, topic_id: str) -> bool:
     """Whether a segment's path still leads into the directory of this incarnation of its topic.
 
-    Asked behind opening or linking it: a topic's id never comes back, so what was opened before is of this one, too.
+    Asked after opening or linking it: a topic's id never comes back, so what was opened before is of this one, too.
     """
     try:
         return read_topic_id(segment.parent) == topic_id

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from engine.clock import Clock
-from engine.errors import Invalid, Unavailable
-from engine.formats.proposals import first_fields, on_conflict_of
+from engine.errors import Unavailable
+from engine.formats.proposals import first_fields
 from engine.parquet.settings import ParquetSettings
-from engine.schemas.source import Role
 from engine.table.commit.identity import check_same
 from engine.table.commit.range_append import CommitResult, Outcome, RangeAppend
-from engine.table.commit.replacement import FileReplacement, ReplacementResult
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import LedgerEntry
 from engine.table.topic_table import TableFacts, TopicTable
-from tiering.rewrite_task import NeedsSchemas
-from tiering.schema_inference import SchemaInference
-from tiering.schema_resolver import SchemaResolver
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.needs_schemas import NeedsSchemas
+from topics.topic_rule import TopicRule
+from topics.topic_schemas import TopicSchemas
 
 
 class TieredTopic:
@@ -36,15 +32,14 @@ class TieredTopic:
         self._writer = writer
         self._clock = clock
         self._limits = limits
-        # An id that was given up for values may be a key's all the same: each has a list of its own.
-        self._resolver, self._key_resolver = (
-            SchemaResolver(
-                rule.schema_source, topic=topic, role=role, schema_format=schema_format, clock=clock, limits=limits
-            )
-            for role, schema_format in ((Role.VALUE, rule.value_format), (Role.KEY, rule.layout.key))
+        self.schemas = TopicSchemas(
+            topic=topic,
+            rule=rule,
+            writer=writer,
+            clock=clock,
+            patience_ms=limits.schema_patience_ms,
+            retry_ms=limits.schema_retry_ms,
         )
-        self._inference = SchemaInference(rule, Role.VALUE)
-        self._key_inference = SchemaInference(rule, Role.KEY)
         self._opened_at_ms: int | None = None
         self._ask_newest_at_ms: int | None = 0 if rule.use_latest else None
 
@@ -73,8 +68,8 @@ class TieredTopic:
         """The ledger's line; None before the first commit."""
         return None if self.table is None else self.table.ledger.get(partition)
 
-    def ensure(self, cluster_id: str, *, is_gone: bool) -> bool:
-        """Create the table unless it is there; True when its state is news. Raises Unavailable, Corrupt, Invalid.
+    def ensure(self, cluster_id: str, *, is_gone: bool) -> None:
+        """Create the table unless it is there. Raises Unavailable, Corrupt, Invalid.
 
         ``is_gone``: the broker has this incarnation no more, what is left of it lies in the spool.
         """
@@ -84,7 +79,7 @@ class TieredTopic:
             self._require_warehouse(self.table)
             if not is_gone:
                 check_same(self.table, cluster_id, rule.layout, codec, key_codec)
-            return False
+            return
         self.table = self._writer.ensure(
             topic=self.topic,
             topic_id=self.topic_id,
@@ -97,7 +92,6 @@ class TieredTopic:
             is_gone=is_gone,
         )
         self._opened_at_ms = self._clock.monotonic_ms()
-        return True
 
     def _require_warehouse(self, table: TopicTable) -> None:
         """A disk that is not mounted leaves an empty folder that could be written to as well: files would go to the
@@ -124,25 +118,14 @@ class TieredTopic:
         """
         assert self.table is not None, "columns are added after ensure"
         self._ask_newest_at_ms = self._clock.monotonic_ms() + self._limits.reload_interval_ms
-        values, keys = self._resolver.newest(), {}
-        if self.rule.layout.has_typed_key:
-            keys = self._key_resolver.newest()
-        self._add(self._resolver, values, self._add_schemas)
-        self._add(self._key_resolver, keys, self._add_key_schemas)
-        if values:
+        self.table, has_some = self.schemas.add_newest(self.table)
+        if has_some:
             self._ask_newest_at_ms = None
 
     def facts(self) -> TableFacts:
         """What workers need of the table, the ids that were given up included."""
         assert self.table is not None, "facts are asked for after ensure"
-        facts = self.table.facts
-        key_codec = facts.key_codec
-        if key_codec is not None:
-            options = {**key_codec.options, **self._key_inference.options(self.table)}
-            key_codec = replace(key_codec, unresolved=self._key_resolver.given_up(), options=options)
-        options = {**facts.codec.options, **self._inference.options(self.table)}
-        codec = replace(facts.codec, unresolved=self._resolver.given_up(), options=options)
-        return replace(facts, codec=codec, key_codec=key_codec)
+        return self.schemas.facts(self.table)
 
     def resolve(self, needed: NeedsSchemas) -> Unavailable | None:
         """Get these ids into the table, or give them up; the error to wait out when the source is away.
@@ -150,49 +133,8 @@ class TieredTopic:
         Raises Unavailable, Corrupt, CommitUnknown of the table.
         """
         assert self.table is not None, "schemas are asked for by records, which need a table"
-        if needed.proposed_schemas:
-            self.table = self._inference.add(self._writer, self.table, needed.proposed_schemas)
-        if needed.proposed_key_schemas:
-            self.table = self._key_inference.add(self._writer, self.table, needed.proposed_key_schemas)
-        of_values = self._resolve(self._resolver, needed.schema_ids, self._add_schemas)
-        of_keys = self._resolve(self._key_resolver, needed.key_schema_ids, self._add_key_schemas)
-        return of_values or of_keys
-
-    def obtainable(self, needed: NeedsSchemas) -> tuple[NeedsSchemas, Unavailable | None]:
-        """Which of these ids the source has, the table as it is; and the error to wait out when the source is away."""
-        values = self._resolver.resolve(needed.schema_ids)
-        keys = self._key_resolver.resolve(needed.key_schema_ids)
-        had = NeedsSchemas(schema_ids=frozenset(values.schemas), key_schema_ids=frozenset(keys.schemas))
-        return had, next(iter([*values.waiting.values(), *keys.waiting.values()]), None)
-
-    def _add_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
-        return self._writer.add_schemas(table, schemas, on_conflict=on_conflict_of(self.rule.codec_options))
-
-    def _add_key_schemas(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
-        return self._writer.add_key_schemas(table, schemas, on_conflict=on_conflict_of(self.rule.key_options))
-
-    def _resolve(
-        self,
-        resolver: SchemaResolver,
-        schema_ids: Collection[int],
-        add: Callable[[TopicTable, Mapping[int, str]], TopicTable],
-    ) -> Unavailable | None:
-        resolution = resolver.resolve(schema_ids)
-        self._add(resolver, resolution.schemas, add)
-        return next(iter(resolution.waiting.values()), None)
-
-    def _add(
-        self,
-        resolver: SchemaResolver,
-        schemas: Mapping[int, str],
-        add: Callable[[TopicTable, Mapping[int, str]], TopicTable],
-    ) -> None:
-        assert self.table is not None, "schemas are added to a table"
-        for schema_id, text in schemas.items():
-            try:
-                self.table = add(self.table, {schema_id: text})
-            except Invalid as error:
-                resolver.give_up(schema_id, error.problem)
+        self.table, waiting = self.schemas.resolve(self.table, needed)
+        return waiting
 
     def commit(self, appends: Sequence[RangeAppend], settings: ParquetSettings | None) -> CommitResult:
         """One commit; what the table refuses makes it stale. Raises Unavailable, CommitUnknown, Invalid, Corrupt."""
@@ -206,17 +148,4 @@ class TieredTopic:
         refused = any(item.outcome not in {Outcome.COMMITTED, Outcome.ALREADY_THERE} for item in result.results)
         if refused or result.table.foreign is not None:
             self.mark_stale()
-        return result
-
-    def replace_files(
-        self, replacements: Sequence[FileReplacement], settings: ParquetSettings | None
-    ) -> ReplacementResult:
-        """One commit of files in the place of others. Raises Unavailable, CommitUnknown, Invalid, Corrupt."""
-        assert self.table is not None, "files are replaced in a table"
-        try:
-            result = self._writer.replace(self.table, replacements, settings)
-        except BaseException:
-            self.mark_stale()
-            raise
-        self.table = result.table
         return result

@@ -38,12 +38,3 @@ class TieringLimits:
 
     stopped_retry_ms: int = 60_000
     """How often a partition that was stopped is looked at again: an operator may have repaired what was wrong."""
-
-    repair_footers_per_cycle: int = 64
-    """Footers that one repair turn reads: new segments must not wait until it knows about ten thousand files."""
-
-    repair_files_per_cycle: int = 4
-    """Files that one repair turn decodes again, side by side."""
-
-    repair_bytes_per_cycle: int = 256 << 20
-    """Bytes of such files; a single larger one still gets its turn, alone."""

@@ -108,14 +108,14 @@ def _tell(progress: str) -> None:
 
 def _check_spark(command: CommandContext, clock: SystemClock) -> CheckResult:
     from floeberg.room_settings import spark_settings
-    from tiering.spark_rewrite import SparkRewriter
+    from workers.spark_workers import SparkWorkers
 
     started_ms = clock.monotonic_ms()
-    rewriter = SparkRewriter(spark_settings(command.settings))
+    workers = SparkWorkers(spark_settings(command.settings))
     try:
-        rewriter.start()
+        workers.start()
     finally:
-        rewriter.close()
+        workers.stop()
     seconds = (clock.monotonic_ms() - started_ms) / 1000
     return good("spark", f"{command.settings.spark.master} started in {seconds:.1f} s")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,8 +19,8 @@ from floeberg.console import err, out, print_json
 from floeberg.log_output import configure_logging
 
 if TYPE_CHECKING:
+    from compaction.topic_repair import RepairTurn, TopicRepair
     from floeberg.schema_sources import SchemaSources
-    from tiering.topic_repair import RepairTurn, TopicRepair
 
 FILES_A_COMMIT, BYTES_A_COMMIT = 16, 1 << 30
 """What is done again when the command is ended; each commit makes a snapshot and a metadata file."""
@@ -29,6 +29,7 @@ SOURCE_PATIENCE_MS = 20_000
 """How long a source of schemas may take until the command goes on without it."""
 
 _SOURCE_PAUSE_MS = 500
+_FOR_EVER_MS = 1 << 40
 _REASONS_SHOWN = 10
 
 
@@ -111,8 +112,7 @@ def repair(
     ):
         shown = progress.add_task(f"repair {escape(topic)}", total=None)
         work = _open(command, topic, sources, clock, on_file=lambda: progress.advance(shown))
-        assert work.topic.table is not None, "an open topic has a table"
-        summary = _Summary(topic=topic, table=".".join(work.topic.table.identifier), dry_run=dry_run)
+        summary = _Summary(topic=topic, table=".".join(work.table.identifier), dry_run=dry_run)
         _await_source(work, clock)
         foreseen = work.foresee()
         progress.update(shown, total=foreseen.tried)
@@ -134,39 +134,43 @@ def _open(
     command: CommandContext, topic: str, sources: SchemaSources, clock: Clock, *, on_file: Callable[[], object]
 ) -> TopicRepair:
     """Raises Invalid: no table, no rule, or a rule of another format; Unavailable; Corrupt."""
+    from compaction.repair_limits import RepairLimits
+    from compaction.topic_repair import TopicRepair
     from engine.table.commit.writer import TableWriter
     from engine.table.proof.verifier import Verifier
-    from engine.table.repair.file import RepairOutcome, RepairTask
-    from floeberg.room_settings import tiering_limits, topic_rules
-    from tiering.rewriter import InProcessRewriter
-    from tiering.tiered_topic import TieredTopic
-    from tiering.topic_repair import TopicRepair
-    from tiering.topic_rule import rule_of
+    from engine.table.repair.file import repair_file
+    from floeberg.room_settings import topic_rules
+    from topics.topic_rule import rule_of
+    from topics.topic_schemas import TopicSchemas
+    from workers.workers import InProcessWorkers
 
-    class ShownRewriter(InProcessRewriter):
-        def repair(self, tasks: Sequence[RepairTask]) -> list[RepairOutcome]:
-            outcomes = []
-            for task in tasks:
-                outcomes += super().repair([task])
-                on_file()
-            return outcomes
+    class ShownWorkers(InProcessWorkers):
+        def run(self, work: Callable[[Any], Any], tasks: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+            for answered in super().run(work, tasks):
+                if work is repair_file:
+                    on_file()
+                yield answered
 
     settings, table = command.settings, command.tables.named(topic)
     rule = rule_of(topic, topic_rules(settings, sources))
     if rule is None or rule.value_format != table.codec.name:
         found = "no [[topics]] names it" if rule is None else f"the settings say {rule.value_format}"
         raise Invalid(f"The topic's table has {table.codec.name} values, and {found}", topic=topic)
-    limits = replace(
-        tiering_limits(settings),
-        repair_files_per_cycle=FILES_A_COMMIT,
-        repair_bytes_per_cycle=BYTES_A_COMMIT,
-        schema_retry_ms=1 << 40,
-        schema_patience_ms=1 << 40,
-    )
     writer = TableWriter(command.catalog, clock, namespace=settings.namespace)
-    tiered = TieredTopic(topic=topic, topic_id=table.topic_id, rule=rule, writer=writer, clock=clock, limits=limits)
-    tiered.open()
-    return TopicRepair(tiered, rewriter=ShownRewriter(), verifier=Verifier(), clock=clock, limits=limits)
+    schemas = TopicSchemas(
+        topic=topic, rule=rule, writer=writer, clock=clock, patience_ms=_FOR_EVER_MS, retry_ms=_FOR_EVER_MS
+    )
+    work = TopicRepair(
+        table,
+        schemas,
+        writer=writer,
+        workers=ShownWorkers(),
+        verifier=Verifier(),
+        clock=clock,
+        limits=RepairLimits(files_per_turn=FILES_A_COMMIT, bytes_per_turn=BYTES_A_COMMIT),
+    )
+    work.reopen()
+    return work
 
 
 def _repair(work: TopicRepair, summary: _Summary) -> None:
@@ -199,7 +203,8 @@ def _show(summary: _Summary) -> None:
         out.print(f"    {summary.adopted_ranges} ranges were rewritten by another program, and are left as they are")
     for what, missing in (("schema", summary.missing), ("key schema", summary.missing_keys)):
         for schema_id, rows in sorted(missing.items(), key=lambda item: -item[1])[:_REASONS_SHOWN]:
-            out.print(f"    [yellow]waiting[/]  {rows:,} records for {what} {schema_id}, which the source has not")
+            waiting = f"{rows:,} records for {what} {schema_id}, which the schema source does not have"
+            out.print(f"    [yellow]waiting[/]  {waiting}", soft_wrap=True)
     for problem in summary.all_problems:
         out.print(f"    [red]problem[/]  {escape(str(problem))}", soft_wrap=True)
     for reason, rows in summary.reasons.most_common(_REASONS_SHOWN):

@@ -94,7 +94,7 @@ def _none(_name: str) -> bool:
 def _on_conflict(settings: Settings, topic: str) -> OnConflict | None:
     """The setting of the day, for schemas are added by it; None where no rule has the topic any more."""
     from engine.formats.codec import OnConflict
-    from tiering.topic_rule import TopicRule
+    from topics.topic_rule import TopicRule
 
     for rule in settings.topics:
         if TopicRule(pattern=rule.name, value_format=rule.value).matches(topic):

@@ -15,8 +15,9 @@ from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
 from floeberg.settings import Settings
 from floeberg.version import program_version
-from serving.status.daemon_status import DaemonStatus, PartitionStatus, Phase
+from serving.status.daemon_status import DaemonStatus, Phase
 from serving.status.page import duration_text, size_text
+from topics.partition_status import PartitionStatus
 
 if TYPE_CHECKING:
     from engine.table.topic_table import TopicTable

@@ -72,8 +72,8 @@ def _problems(report: CycleReport) -> Iterator[str]:
     for partition in report.partitions:
         if partition.problem is not None:
             yield str(partition.problem)
-        if partition.at_risk_bytes:
-            yield f"{partition.at_risk_bytes} bytes of {partition.partition} are at risk: the spool is full"
+        if partition.status.at_risk_bytes:
+            yield f"{partition.status.at_risk_bytes} bytes of {partition.partition} are at risk: the spool is full"
 
 
 def _plain(totals: _Totals, report: CycleReport) -> dict[str, Any]:
@@ -95,7 +95,9 @@ def _plain(totals: _Totals, report: CycleReport) -> dict[str, Any]:
 def _show(totals: _Totals, report: CycleReport) -> None:
     out.print(f"{totals.records:,} records in {totals.files} files, {totals.commits} commits")
     for partition in report.partitions:
-        stored = "nothing yet" if partition.tiered_end is None else f"up to offset {partition.tiered_end:,}"
+        stored = (
+            "nothing yet" if partition.status.tiered_end is None else f"up to offset {partition.status.tiered_end:,}"
+        )
         waiting = f", {partition.waiting}" if partition.waiting is not None else ""
         out.print(f"  {escape(str(partition.partition))}: {stored}[dim]{escape(waiting)}[/dim]", soft_wrap=True)
     for problem in _problems(report):

@@ -12,13 +12,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from serving.door import DoorMetrics
-from serving.status.daemon_status import DaemonStatus, PartitionStatus, SchemaSourceStatus
+from serving.status.daemon_status import DaemonStatus, SchemaSourceStatus
+from topics.partition_status import PartitionStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _CYCLE_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 _PARTITION_LABELS = ("topic", "partition")
-ERROR_KINDS = ("unavailable", "corrupt", "invalid", "commit_unknown")
+ERROR_KINDS = tuple(error.kind for error in (Unavailable, Corrupt, Invalid, CommitUnknown))
 
 
 class Metrics:
@@ -61,11 +63,13 @@ class Metrics:
         )
         self.registry.register(_StatusCollector(status))
 
-    def count_cycle(self, *, duration_seconds: float, commits: int, repaired_records: int = 0) -> None:
+    def count_cycle(self, *, duration_seconds: float, commits: int) -> None:
         self._cycles.inc()
         self._cycle_seconds.observe(duration_seconds)
         self._commits.inc(commits)
-        self._repaired.inc(repaired_records)
+
+    def count_repaired(self, records: int) -> None:
+        self._repaired.inc(records)
 
     def count_error(self, kind: str) -> None:
         """``kind`` is unavailable, corrupt, invalid or commit_unknown."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus
+from serving.status.daemon_status import BoundUse, DaemonStatus
+from topics.partition_status import PartitionStatus
 
 REFRESH_SECONDS = 5
 _NEAR_BOUND_SHARE = 0.8

@@ -24,11 +24,12 @@ from floeberg.topic_tables import TopicTables
 from tests.crash.door_client import DoorClient
 from tests.support.auditor import Finding, ProducersLog, Record, audit
 from tests.support.auditor_sights import dropped_by_broker, log_door_sight, table_sights
+from tests.support.repairing_daemon import RepairingDaemon
 from tests.tiering.broker_on_disk import FIRST_TIMESTAMP_MS, BrokerOnDisk
 from tests.tiering.tiering_world import STRINGS, TieringWorld
 from tiering.spool import SPOOL_SUFFIX
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 ACTS = 3
 SEGMENT_RECORDS = 5
@@ -152,7 +153,8 @@ def _has_facts(link: Path) -> bool:
 def do_the_daemons_work(root: Path) -> None:
     """Start with nothing in memory; tier, answer the broker and readers, record log starts; until nothing is left."""
     world = TieringWorld.reopen(root)
-    loop = world.loop(
+    daemon = RepairingDaemon(
+        world,
         rules=(
             TopicRule(pattern="bookings", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             TopicRule(pattern="returns", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
@@ -161,11 +163,11 @@ def do_the_daemons_work(root: Path) -> None:
         limits=TieringLimits(max_tasks_per_cycle=3, lag_interval_ms=0, config_interval_ms=0),
     )
     for _ in range(MOST_CYCLES):
-        report = loop.cycle()
-        if not report.commits and not report.spool_bytes and not report.repaired_files:
+        report, turn = daemon.cycle()
+        if not report.commits and not report.spool_bytes and not turn.replaced:
             break
     if "history" in world.broker.port.topic_configs(["history"]):
-        asyncio.run(DoorClient(world, loop, segment_records=SEGMENT_RECORDS).do_the_brokers_share())
+        asyncio.run(DoorClient(world, daemon.loop, segment_records=SEGMENT_RECORDS).do_the_brokers_share())
 
 
 def audited(part: BrokersPart) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A topic whose schema changes under it, tiered into a real table: log files, catalog, rewriter, verifier, commits."""
+"""A topic whose schema changes under it, tiered into a real table: log files, catalog, workers, verifier, commits."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ from engine.table.proof.verification import Verification
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
 from tests.tiering.broker_on_disk import BrokerOnDisk
+from tiering.rewrite import rewrite_segment
 from tiering.rewrite_task import RewriteTask, Rewritten
-from tiering.rewriter import InProcessRewriter, Rewriter, VerifyTask
+from workers.read_back import ReadBackTask, read_back
+from workers.workers import InProcessWorkers, Workers
 
 CLUSTER_ID = "evolution"
 NOTHING: Mapping[str, str] = {}
@@ -56,14 +58,14 @@ class EvolvingTopic:
         codec: str = "avro",
         options: Mapping[str, str] = NOTHING,
         key_codec: str | None = None,
-        rewriter: Rewriter | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.warehouse = warehouse
         (self.partition,) = warehouse.broker.create_topic(topic)
         self.values: list[bytes | None] = []
         self.keys: list[bytes | None] = []
         self._writer = warehouse.writer()
-        self._rewriter = rewriter or InProcessRewriter()
+        self._workers = workers or InProcessWorkers()
         self._attempt = 0
         self.table = self._writer.ensure(
             topic=topic,
@@ -98,10 +100,10 @@ class EvolvingTopic:
             aborted=(),
             attempt=f"a{self._attempt}",
         )
-        (rewritten,) = self._rewriter.rewrite([task])
+        ((_, rewritten),) = self._workers.run(rewrite_segment, {0: task})
         assert isinstance(rewritten, Rewritten), rewritten
         assert rewritten.file is not None
-        (found,) = self._rewriter.verify([VerifyTask(table=task.table, file=rewritten.file)])
+        ((_, found),) = self._workers.run(read_back, {0: ReadBackTask(table=task.table, file=rewritten.file)})
         assert isinstance(found, Verification), found
         append = RangeAppend(
             partition=0,

@@ -10,7 +10,7 @@ from engine.schemas.folder import SchemaFolder
 from tests.evolution.case import a, record
 from tests.evolution.evolving_topic import avro, value_of, without_nulls
 from tests.tiering.tiering_world import TieringWorld, ranges_of
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 SCHEMAS = {
     1: record(a("id", "int"), a("note", "string")),

@@ -15,16 +15,16 @@ from engine.reading.log_reader import LogReader
 from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from floeberg.status_board import StatusBoard
-from serving.status.daemon_status import PartitionStatus
 from tests.support.auditor import ProducersLog, Record, assert_clean, audit
 from tests.support.auditor_sights import log_door_sight, table_sights
 from tests.tiering.broker_on_disk import FIRST_TIMESTAMP_MS
 from tests.tiering.tiering_world import STRINGS, TieringWorld
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
-from tiering.rewriter import InProcessRewriter, Rewriter
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.partition_status import PartitionStatus
+from topics.topic_rule import TopicRule
+from workers.workers import InProcessWorkers, Workers
 
 LONGEST_WAIT_MS = 61_000
 """Behind it, every partition is tried again: a stopped one is looked at once a minute."""
@@ -44,7 +44,7 @@ class BrokenWorld(TieringWorld):
 
     def watched_loop(
         self,
-        rewriter: Rewriter | None = None,
+        workers: Workers | None = None,
         *,
         log_dirs: Sequence[Path] = (),
         rules: tuple[TopicRule, ...] = (STRINGS,),
@@ -54,7 +54,7 @@ class BrokenWorld(TieringWorld):
             log_dirs=[self.broker.log_dir, *log_dirs],
             writer=self.writer(),
             verifier=Verifier(),
-            rewriter=rewriter or InProcessRewriter(),
+            workers=workers or InProcessWorkers(),
             rules=rules,
             clock=self.clock,
             limits=self.limits,

@@ -39,7 +39,7 @@ from tests.support.auditor import Record
 from tests.tiering.broker_on_disk import FIRST_TIMESTAMP_MS
 from tests.tiering.tiering_world import TieringWorld
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 SEGMENT = 40
 LIMITS = TieringLimits(lag_interval_ms=0, config_interval_ms=0, reload_interval_ms=0)

@@ -27,7 +27,7 @@ from tests.faults.fault_world import LIMITS, FaultWorld
 from tests.support.auditor_sights import records_of_batches
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
-from tiering.rewriter import InProcessRewriter
+from workers.workers import InProcessWorkers
 
 NAMESPACE = "kafka"
 _WHOLE_SEGMENT_BYTES = 1 << 20
@@ -130,7 +130,7 @@ def cycle(world: FaultWorld) -> CycleReport:
             log_dirs=[world.world.broker.log_dir],
             writer=TableWriter(catalog, SystemClock()),
             verifier=Verifier(),
-            rewriter=InProcessRewriter(),
+            workers=InProcessWorkers(),
             rules=world.rules,
             clock=SystemClock(),
             limits=LIMITS,

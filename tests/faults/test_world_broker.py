@@ -20,9 +20,9 @@ from floeberg.status_board import StatusBoard
 from tests.support.auditor import ProducersLog, Record, assert_clean, audit
 from tests.support.auditor_sights import table_sights
 from tiering.loop import TieringLoop
-from tiering.rewriter import InProcessRewriter
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
+from workers.workers import InProcessWorkers
 
 pytestmark = pytest.mark.broker
 
@@ -46,7 +46,7 @@ class Stage:
             log_dirs=broker.log_dirs,
             writer=TableWriter(self.catalog, clock),
             verifier=Verifier(),
-            rewriter=InProcessRewriter(),
+            workers=InProcessWorkers(),
             rules=[TopicRule(pattern=TOPIC, value_format="string")],
             clock=clock,
             limits=limits,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -13,10 +13,9 @@ from engine.errors import Unavailable
 from engine.kafka_log.log_directory import format_partition_metadata
 from engine.topic_partition import TopicIdPartition
 from tests.faults.broken_world import BrokenWorld, moved_away, unmounted
+from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tests.support.world_faults import mode
 from tests.tiering.tiering_world import ranges_of
-from tiering.rewrite_task import RewriteOutcome, RewriteTask
-from tiering.rewriter import InProcessRewriter
 
 RESCAN_MS = 31_000
 UNIQUE_ID = "0123456789abcdef0123456789abcdef"
@@ -183,14 +182,14 @@ def test_partition_that_leaves_keeps_what_was_held_of_it(world: BrokenWorld, sta
     world.all_is_well()
 
 
-class DeletingRewriter(InProcessRewriter):
+class DeletingWorkers(InterferingWorkers):
     """The topic is deleted in the middle of the work: the broker forgets its id and removes its files."""
 
     def __init__(self, world: BrokenWorld, victim: TopicIdPartition) -> None:
         self._world = world
         self._victim = victim
 
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+    def rewrite(self, tasks: RewriteTasks) -> RewriteAnswers:
         directory = self._world.broker.directory(self._victim)
         if directory.exists():
             self._world.broker.port.delete_topic(self._victim.topic)
@@ -207,7 +206,7 @@ def test_topic_that_is_deleted_in_the_middle_of_a_task_takes_nothing_else_along(
     (victim,) = world.broker.create_topic("victim", native=native)
     world.broker.append_segment(victim, [b"one", b"two"])
     world.produce(world.bad, world.good)
-    loop = world.watched_loop(DeletingRewriter(world, victim))
+    loop = world.watched_loop(DeletingWorkers(world, victim))
     for _ in range(2):
         world.cycle(loop)
     world.went_on(world.good)
@@ -293,7 +292,7 @@ def test_cycle_that_ends_unforeseen_is_shown_and_the_next_one_goes_on(
         raise ZeroDivisionError("nobody thought of this")
 
     with monkeypatch.context() as patched:
-        patched.setattr("tiering.states.StateObserver.hold", unforeseen)
+        patched.setattr("tiering.segment_hold.SegmentHold.update", unforeseen)
         world.cycle(loop)
     assert "nobody thought of this" in world.board.status().problems[0]
     assert world.metric("floeberg_problems", kind="unavailable") == 1

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,12 @@ from engine.topic_partition import TopicIdPartition
 from tests.faults.broken_world import BrokenWorld
 from tests.faults.deadly_path import DeadlyPath
 from tests.faults.jvm_killing_path import JvmKillingPath
-from tiering.rewrite_task import RewriteOutcome, RewriteTask
-from tiering.rewriter import VerifyOutcome, VerifyTask
-from tiering.spark_rewrite import SparkRewriter
-from tiering.spark_session import SparkSettings
+from tiering.rewrite import rewrite_segment
+from tiering.rewrite_task import RewriteTask
+from workers.spark_session import SparkSettings
+from workers.spark_workers import SparkWorkers
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-rewriter")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-workers")]
 
 
 @pytest.fixture
@@ -28,25 +29,27 @@ def world(tmp_path: Path) -> BrokenWorld:
 class Sabotaged:
     """Spark, with other paths given to the tasks of one partition while ``trap`` is set; counts its tries."""
 
-    def __init__(self, spark: SparkRewriter, victim: TopicIdPartition) -> None:
+    def __init__(self, spark: SparkWorkers, victim: TopicIdPartition) -> None:
         self.trap: Callable[[Path], Path] | None = None
         self.tries = 0
         self._spark = spark
         self._victim = victim
 
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
-        self.tries += any(task.partition == self._victim for task in tasks)
-        return self._spark.rewrite(list(map(self._trapped, tasks)))
+    def run(self, work: Callable[[Any], Any], tasks: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        if work is rewrite_segment:
+            self.tries += any(task.partition == self._victim for task in tasks.values())
+            tasks = {key: self._trapped(task) for key, task in tasks.items()}
+        return self._spark.run(work, tasks)
 
     def _trapped(self, task: RewriteTask) -> RewriteTask:
         if self.trap is None or task.partition != self._victim:
             return task
         return replace(task, segment_path=self.trap(task.segment_path))
 
-    def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
-        return self._spark.verify(tasks)
+    def start(self) -> None:
+        self._spark.start()
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """The fixture's Spark stays."""
 
 
@@ -56,9 +59,9 @@ def test_spark_that_does_not_start_fails_the_tasks_and_not_the_loop(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     for kept_by_another_test in ("_active_spark_context", "_gateway", "_jvm"):
         monkeypatch.setattr(f"pyspark.SparkContext.{kept_by_another_test}", None)
-    spark = SparkRewriter(SparkSettings(master="local[1]", java_home=tmp_path / "no-jdk"))
+    spark = SparkWorkers(SparkSettings(master="local[1]", java_home=tmp_path / "no-jdk"))
     starts = []
-    monkeypatch.setattr(spark, "start", lambda: (starts.append(1), SparkRewriter.start(spark)))
+    monkeypatch.setattr(spark, "start", lambda: (starts.append(1), SparkWorkers.start(spark)))
     loop = world.watched_loop(spark)
     for _ in range(3):
         world.produce(world.bad, world.good)
@@ -69,7 +72,7 @@ def test_spark_that_does_not_start_fails_the_tasks_and_not_the_loop(
 
 
 def test_partition_that_kills_its_worker_for_ever_costs_the_others_nothing_and_itself_a_wait(
-    world: BrokenWorld, spark: SparkRewriter
+    world: BrokenWorld, spark: SparkWorkers
 ) -> None:
     sabotaged = Sabotaged(spark, world.bad)
     sabotaged.trap = DeadlyPath
@@ -87,7 +90,7 @@ def test_partition_that_kills_its_worker_for_ever_costs_the_others_nothing_and_i
 
 
 def test_jvm_that_is_killed_in_the_middle_of_a_task_is_replaced_and_nothing_is_lost(
-    world: BrokenWorld, spark: SparkRewriter
+    world: BrokenWorld, spark: SparkWorkers
 ) -> None:
     sabotaged = Sabotaged(spark, world.bad)
     loop = world.watched_loop(sabotaged)

@@ -19,10 +19,11 @@ from floeberg.cli import app
 from floeberg.commands import repair as repair_command
 from floeberg.commands.status import _show
 from floeberg.data_dir_lock import DataDirLock
-from serving.status.daemon_status import DaemonStatus, PartitionStatus, Phase
+from serving.status.daemon_status import DaemonStatus, Phase
 from tests.tiering.test_loop_schemas import TEXTS, order
 from tests.tiering.tiering_world import TieringWorld
-from tiering.topic_rule import TopicRule
+from topics.partition_status import PartitionStatus
+from topics.topic_rule import TopicRule
 
 
 @dataclass
@@ -112,7 +113,7 @@ def test_dry_run_tells_what_would_be_done_and_changes_nothing(stored: Stored) ->
 def test_report_for_a_person_says_what_was_done_and_what_is_left(stored: Stored) -> None:
     result = stored.run("repair", "orders")
     assert "0 records repaired in 0 of 2 files" in result.stdout
-    assert "2 records for schema 2, which the source has not" in result.stdout
+    assert "2 records for schema 2, which the schema source does not have" in result.stdout
     (stored.schemas / "2.avsc").write_text(TEXTS[2])
     result = stored.run("repair", "orders")
     assert result.exit_code == 0

@@ -13,7 +13,7 @@ from floeberg.settings.topic import TopicSettings
 from floeberg.setup_checks import check_tables
 from floeberg.topic_tables import TopicTables
 from tests.tiering.tiering_world import TieringWorld
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from serving.log.door import create_log_door
 from serving.log.tiered_log import TieredLog
 from tests.tiering.broker_on_disk import let_settle
 from tests.tiering.tiering_world import TieringWorld
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROOMS = ("engine", "tiering", "compaction", "retention", "serving", "floeberg")

@@ -37,13 +37,13 @@ from serving.log.commit_signal import CommitSignal
 from serving.log.door import create_log_door
 from serving.log.tiered_log import TieredLog
 from tests.support.current_jar import current_jar
+from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tests.support.served_routes import served
 from tiering.cycle_report import PartitionReport
 from tiering.loop import TieringLoop
-from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask, Rewritten
-from tiering.rewriter import InProcessRewriter
+from tiering.rewrite_task import Rewritten
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 TOKEN = "shared-with-the-broker"
 SEGMENT_BYTES = 1 << 20
@@ -105,7 +105,7 @@ class WatchedDoor:
         await self._app(scope, receive, flipping)
 
 
-class WatchedRewriter(InProcessRewriter):
+class WatchedWorkers(InterferingWorkers):
     """Refuses the topics in ``paused``; ``spoil`` is called with each file's path between its writing and its
     verification."""
 
@@ -113,17 +113,13 @@ class WatchedRewriter(InProcessRewriter):
         self.paused: set[str] = set()
         self.spoil: Callable[[str, Path], None] = lambda _topic, _path: None
 
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
-        outcomes: list[RewriteOutcome] = []
-        for task in tasks:
-            if task.partition.topic in self.paused:
-                outcomes.append(RewriteFailed(error=Unavailable("the test holds this topic back")))
-                continue
-            (outcome,) = super().rewrite([task])
-            if isinstance(outcome, Rewritten) and outcome.file is not None:
-                self.spoil(task.partition.topic, Path(unquote(urlparse(outcome.file.path).path)))
-            outcomes.append(outcome)
-        return outcomes
+    def rewrite(self, tasks: RewriteTasks) -> RewriteAnswers:
+        held = {key for key, task in tasks.items() if task.partition.topic in self.paused}
+        yield from ((key, Unavailable("the test holds this topic back")) for key in held)
+        for key, answer in super().rewrite({key: task for key, task in tasks.items() if key not in held}):
+            if isinstance(answer, Rewritten) and answer.file is not None:
+                self.spoil(tasks[key].partition.topic, Path(unquote(urlparse(answer.file.path).path)))
+            yield key, answer
 
 
 class NativeStage:
@@ -135,7 +131,7 @@ class NativeStage:
         self._rules = (*rules, TopicRule(pattern="*", value_format="raw"))
         self.commits = CommitSignal()
         self.doors: list[WatchedDoor] = []
-        self.rewriter = WatchedRewriter()
+        self.workers = WatchedWorkers()
         self._door = ExitStack()
         (self._port,) = free_ports(1)
         self._stop = threading.Event()
@@ -154,7 +150,7 @@ class NativeStage:
             log_dirs=self.broker.log_dirs,
             writer=self._writer,
             verifier=self._verifier,
-            rewriter=self.rewriter,
+            workers=self.workers,
             rules=self._rules,
             clock=SystemClock(),
             limits=TieringLimits(cycle_interval_ms=200, config_interval_ms=500, stopped_retry_ms=2_000),

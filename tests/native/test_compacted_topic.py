@@ -32,7 +32,7 @@ def test_gaps_of_a_compacted_topic_are_covered_and_later_compaction_takes_nothin
         closed_end = int(stage.local_segments("compacted")[-1])
         eventually(
             lambda: any(
-                report.partition.topic == "compacted" and (report.tiered_end or 0) >= closed_end
+                report.partition.topic == "compacted" and (report.status.tiered_end or 0) >= closed_end
                 for report in stage.reports()
             ),
             lambda: stage.describe("compacted"),
@@ -46,7 +46,7 @@ def test_gaps_of_a_compacted_topic_are_covered_and_later_compaction_takes_nothin
         topic.idempotent().write(keyed(sample(RECORDS, RECORDS), KEYS))
         eventually(
             lambda: (
-                (stage.report_of("compacted").tiered_end or 0) > RECORDS
+                (stage.report_of("compacted").status.tiered_end or 0) > RECORDS
                 and topic.read("read_committed")[0][0] > left[0]
             ),
             lambda: stage.describe("compacted"),

@@ -29,14 +29,14 @@ def read_all(
 
 def test_copy_that_was_refused_is_tried_again_under_another_id_and_nothing_is_lost(stage: NativeStage) -> None:
     records = sample(0, RECORDS)
-    stage.rewriter.paused.add("held-back")
+    stage.workers.paused.add("held-back")
     stage.create("held-back", TIERED)
     stage.produce("held-back", records)
     stage.await_refused_copies(2)
     local = stage.local_segments("held-back")
     assert local[0] == "0" * 20
     assert len(local) > 2
-    stage.rewriter.paused.clear()
+    stage.workers.paused.clear()
     stage.await_history_gone("held-back")
     found = read_all(stage, "held-back", RECORDS)
     assert found == list(enumerate(records))
@@ -53,7 +53,7 @@ def test_file_damaged_between_writing_and_verifying_keeps_the_brokers_segments_a
             path.write_bytes(content)
             damaged.append(path)
 
-    stage.rewriter.spoil = spoil
+    stage.workers.spoil = spoil
     stage.create("spoiled", TIERED)
     stage.produce("spoiled", records)
     stage.await_refused_copies(2)
@@ -63,7 +63,7 @@ def test_file_damaged_between_writing_and_verifying_keeps_the_brokers_segments_a
     assert stage.local_segments("spoiled")[0] == "0" * 20
     assert read_all(stage, "spoiled", RECORDS) == list(enumerate(records))
 
-    stage.rewriter.spoil = lambda _topic, _path: None
+    stage.workers.spoil = lambda _topic, _path: None
     stage.await_history_gone("spoiled")
     assert read_all(stage, "spoiled", RECORDS) == list(enumerate(records))
     assert not stage.problem_of("spoiled")

@@ -66,7 +66,7 @@ def waiting(stage: NativeStage, topic: str) -> list[str]:
 
 
 def tiered_end(stage: NativeStage, topic: str) -> int:
-    return stage.report_of(topic).tiered_end or 0
+    return stage.report_of(topic).status.tiered_end or 0
 
 
 def test_consumers_of_interleaved_transactions_end_where_they_would_on_a_plain_broker(stage: NativeStage) -> None:

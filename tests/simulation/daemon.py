@@ -16,30 +16,25 @@ from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.tiered_log import TieredLog
 from tests.simulation.catalog import SimulatedCatalog
 from tests.simulation.cluster import Node
+from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
-from tiering.rewrite_task import RewriteOutcome, RewriteTask, Rewritten
-from tiering.rewriter import InProcessRewriter, VerifyOutcome, VerifyTask
+from tiering.rewrite_task import Rewritten
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 NAMESPACE = "kafka"
 
 
-class FaultyRewriter(InProcessRewriter):
+class FaultyWorkers(InterferingWorkers):
     """The real work of one process; ``damage`` gets each file between write and verification, and may hurt it."""
 
     def __init__(self, damage: Callable[[Rewritten], Rewritten]) -> None:
         self._damage = damage
 
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
-        return [
-            self._damage(outcome) if isinstance(outcome, Rewritten) and outcome.file is not None else outcome
-            for outcome in super().rewrite(tasks)
-        ]
-
-    def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
-        return super().verify(tasks)
+    def rewrite(self, tasks: RewriteTasks) -> RewriteAnswers:
+        for key, answer in super().rewrite(tasks):
+            yield key, self._damage(answer) if isinstance(answer, Rewritten) and answer.file is not None else answer
 
 
 class SimulatedDaemon:
@@ -65,7 +60,7 @@ class SimulatedDaemon:
             log_dirs=[node.log_dir],
             writer=self.writer,
             verifier=self.verifier,
-            rewriter=FaultyRewriter(damage),
+            workers=FaultyWorkers(damage),
             rules=rules,
             clock=clock,
             limits=limits,

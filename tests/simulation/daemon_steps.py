@@ -9,15 +9,17 @@ from collections.abc import Callable
 from engine.errors import CommitUnknown, FloebergError
 from engine.offset_range import OffsetRange
 from engine.table.commit.range_append import RangeAppend
+from engine.table.proof.verification import verify_file
 from tests.simulation.faults import COMMIT_LIES, Interruption, Killed
 from tests.simulation.kafka_steps import copy_interrupted, give_work
 from tests.simulation.spool_watch import spool_of
 from tests.simulation.world import Seat, World
 from tiering.cycle_report import CycleReport
 from tiering.range_work import aborted_transactions
+from tiering.rewrite import rewrite_segment
 from tiering.rewrite_task import RewriteTask, Rewritten
-from tiering.rewriter import VerifyTask, rewrite_guarded, verify_guarded
 from tiering.watcher import LogWatcher
+from workers.workers import guarded
 
 _USUAL_POINTS = 9
 """A cycle that commits one range passes about twice as many points; each of them is met, the first ones more often."""
@@ -134,14 +136,12 @@ def rogue_commit(world: World, dice: random.Random) -> str | None:
                 aborted=aborted_transactions(log, offsets),
                 attempt=seat.node.clock.new_id(),
             )
-            outcome = rewrite_guarded(task)
+            outcome = guarded(rewrite_segment, task)
             if not isinstance(outcome, Rewritten):
                 return None
             file = None
             if outcome.file is not None:
-                evidence = verify_guarded(VerifyTask(table=table.facts, file=outcome.file))
-                if isinstance(evidence, FloebergError):
-                    raise evidence
+                evidence = verify_file(outcome.file.path, table.facts)
                 file = process.verifier.accept(outcome.file, evidence)
             append = RangeAppend(
                 partition=who.partition, range=offsets, leader_epoch=epoch, digest=outcome.digest, file=file

@@ -27,8 +27,10 @@ from serving.log.tiered_log import TieredLog
 from tests.simulation import mutated_commits
 from tiering import planner, range_work, rewrite
 from tiering.broker_watch import BrokerWatch
-from tiering.loop import TieringLoop
+from tiering.cycle import Cycle
 from tiering.spool import Spool
+from workers import read_back
+from workers.read_back import ReadBackTask
 
 Patch = Callable[[], AbstractContextManager[Any]]
 
@@ -102,37 +104,33 @@ def file_not_compared() -> AbstractContextManager[Any]:
 def file_not_read_back() -> Iterator[None]:
     """The evidence is made of what was to be written, not of what is there."""
     from engine.table.proof.verification import Verification
-    from tiering import rewriter
 
-    def verify(self: Any, tasks: Any) -> list[Verification]:
-        return [
-            Verification(
-                path=task.file.path,
-                size_bytes=task.file.size_bytes,
-                checksum=task.file.checksum,
-                footer_checksum=task.file.footer_checksum,
-                columns={},
-                footer=mutated_commits.footer_of(task.file),
-                partition=task.file.partition,
-                offsets=None,
-                digest=task.file.digest,
-            )
-            for task in tasks
-        ]
+    def read(task: ReadBackTask) -> Verification:
+        return Verification(
+            path=task.file.path,
+            size_bytes=task.file.size_bytes,
+            checksum=task.file.checksum,
+            footer_checksum=task.file.footer_checksum,
+            columns={},
+            footer=mutated_commits.footer_of(task.file),
+            partition=task.file.partition,
+            offsets=None,
+            digest=task.file.digest,
+        )
 
-    with mock.patch.object(rewriter.InProcessRewriter, "verify", verify):
+    with mock.patch.object(read_back, "read_back", read):
         yield
 
 
 def unlinked_before_it_is_committed() -> AbstractContextManager[Any]:
-    right = TieringLoop._commit
+    right = Cycle.commit
 
-    def commit(self: TieringLoop, ready: Any, *args: Any) -> None:
-        spool = self._observer._spool
+    def commit(self: Cycle, ready: Any) -> None:
+        spool = self._parts.hold.spool
         spool.unlink([item.planned.spooled for item in ready if item.planned.spooled is not None])
-        right(self, ready, *args)
+        right(self, ready)
 
-    return mock.patch.object(TieringLoop, "_commit", commit)
+    return mock.patch.object(Cycle, "commit", commit)
 
 
 def aborted_transactions_kept() -> AbstractContextManager[Any]:
@@ -149,7 +147,7 @@ def abort_markers_of_later_segments_missed() -> AbstractContextManager[Any]:
 
     patches = contextlib.ExitStack()
     patches.enter_context(mock.patch.object(range_work, "aborted_transactions", aborted))
-    patches.enter_context(mock.patch("tiering.states.aborted_transactions", aborted))
+    patches.enter_context(mock.patch("tiering.segment_hold.aborted_transactions", aborted))
     return patches
 
 

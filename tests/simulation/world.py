@@ -24,7 +24,7 @@ from tests.simulation.spool_watch import SpoolWatch
 from tests.simulation.table_reading import TableReading
 from tests.simulation.trace import Trace
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 
 @dataclass(slots=True, kw_only=True)

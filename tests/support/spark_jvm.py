@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark import SparkContext
 
-from tiering.spark_session import abandon_context
+from workers.spark_session import abandon_context
 
 _END_TIMEOUT_SECONDS = 90.0
 

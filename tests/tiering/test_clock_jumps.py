@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Self
@@ -13,10 +12,9 @@ import pytest
 
 from engine.errors import Unavailable
 from engine.topic_partition import TopicIdPartition
+from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tests.tiering.tiering_world import STRINGS, TieringWorld, ranges_of, report_of
 from tiering.planner import Waiting
-from tiering.rewrite_task import RewriteFailed, RewriteOutcome, RewriteTask
-from tiering.rewriter import InProcessRewriter
 
 DAY_MS = 86_400_000
 JUMPS_MS = (-DAY_MS, 365 * DAY_MS)
@@ -65,25 +63,25 @@ def test_lag_and_freshness_go_by_what_has_truly_passed(
     wall.jump_ms = jump_ms
     report = loop.cycle()
     assert ranges_of(report, orders) == []
-    assert 0 <= report_of(report, orders).lag_ms < 60_000
+    assert 0 <= report_of(report, orders).status.lag_ms < 60_000
     world.clock.ahead_ms += 61_000
     assert ranges_of(loop.cycle(), orders) == [(10, 15)]
-    assert report_of(loop.cycle(), orders).lag_ms == 0
+    assert report_of(loop.cycle(), orders).status.lag_ms == 0
 
 
 @pytest.mark.parametrize("jump_ms", JUMPS_MS)
 def test_partition_that_waits_for_its_next_try_waits_no_longer_and_no_less(
     world: TieringWorld, orders: TopicIdPartition, wall: WallClock, jump_ms: int
 ) -> None:
-    class Failing(InProcessRewriter):
+    class Failing(InterferingWorkers):
         calls = 0
 
-        def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+        def rewrite(self, tasks: RewriteTasks) -> RewriteAnswers:
             self.calls += 1
-            return [RewriteFailed(error=Unavailable("the warehouse does not answer")) for _ in tasks]
+            return ((key, Unavailable("the warehouse does not answer")) for key in tasks)
 
     failing = Failing()
-    loop = world.loop(rewriter=failing)
+    loop = world.loop(workers=failing)
     for _ in range(3):
         loop.cycle()
     wall.jump_ms = jump_ms

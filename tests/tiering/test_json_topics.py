@@ -11,7 +11,7 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.topic_partition import TopicIdPartition
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 JSON = (TopicRule(pattern="*", value_format="json"),)
 
@@ -49,7 +49,10 @@ def test_columns_are_inferred_and_extended_over_segments_and_a_restart(world: Ti
     world.broker.append_segment(partition, second)
     report = world.loop(rules=JSON).cycle()
     assert ranges_of(report, partition) == [(40, 55)]
-    assert (report_of(report, partition).raw_rows, report_of(report, partition).undecodable_rows) == (0, 0)
+    assert (report_of(report, partition).status.raw_rows, report_of(report, partition).status.undecodable_rows) == (
+        0,
+        0,
+    )
     found = columns(world, "clicks")
     assert found["id"] == list(range(55))
     assert found["at"] == [{"x": number / 8} for number in range(55)]
@@ -73,7 +76,7 @@ def test_member_that_comes_too_late_stays_in_the_text(world: TieringWorld) -> No
     late = clicks(10, 1, late=True)
     world.broker.append_segment(partition, late)
     report = world.loop(rules=rules).cycle()
-    assert report_of(report, partition).raw_rows == 1
+    assert report_of(report, partition).status.raw_rows == 1
     found = columns(world, "clicks")
     assert "late" not in found
     assert (found["id"][10], found["kafka_value_raw"][10], found["kafka_rest"][10]) == (10, late[0], late[0].decode())

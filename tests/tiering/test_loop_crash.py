@@ -19,8 +19,8 @@ from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from floeberg.tied_process import tied
+from tests.support.interfering_workers import InterferingWorkers, ReadBackAnswers, ReadBackTasks
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
-from tiering.rewriter import InProcessRewriter, VerifyOutcome, VerifyTask
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -57,19 +57,19 @@ def test_commit_whose_answer_was_lost_is_found_in_the_ledger(world: TieringWorld
 def test_file_damaged_between_writing_and_verifying_is_not_committed_and_said(
     world: TieringWorld, orders: TopicIdPartition
 ) -> None:
-    class DamagedOnce(InProcessRewriter):
+    class DamagedOnce(InterferingWorkers):
         damaged = False
 
-        def verify(self, tasks: Sequence[VerifyTask]) -> list[VerifyOutcome]:
+        def read_back(self, tasks: ReadBackTasks) -> ReadBackAnswers:
             if not self.damaged:
                 self.damaged = True
                 path = Path(tasks[0].file.path.removeprefix("file://"))
                 content = bytearray(path.read_bytes())
                 content[len(content) // 2] ^= 1
                 path.write_bytes(content)
-            return super().verify(tasks)
+            return super().read_back(tasks)
 
-    loop = world.loop(rewriter=DamagedOnce())
+    loop = world.loop(workers=DamagedOnce())
     report = loop.cycle()
     assert report.commits == 0
     assert isinstance(report_of(report, orders).problem, Corrupt)

@@ -22,7 +22,7 @@ from tests.engine.formats.envelopes.debezium_examples import (
     event,
 )
 from tests.tiering.tiering_world import TieringWorld
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 PHONE = {"name": "phone", "type": ["null", "string"], "default": None}
 WITH_PHONE = envelope([*CUSTOMER_FIELDS, PHONE])

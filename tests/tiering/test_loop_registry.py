@@ -23,7 +23,7 @@ from tests.tiering.test_loop_schemas import FIRST, SECOND, columns, order
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.loop import TieringLoop
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 
 @pytest.fixture

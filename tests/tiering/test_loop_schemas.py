@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,11 @@ import pytest
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.schemas.source import FoundSchema, Role, SchemaSource
+from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
-from tiering.rewrite_task import RewriteOutcome, RewriteTask
-from tiering.rewriter import InProcessRewriter
+from tiering.rewrite_task import RewriteTask
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 SECOND = {
@@ -118,7 +118,7 @@ def test_id_that_nobody_knows_keeps_its_records_raw_with_the_reason(world: Tieri
     assert found["id"] == [0, None, 2]
     assert found["kafka_value_raw"] == [None, values[1], None]
     assert "there is no schema 9" in str(found["kafka_error"][1])
-    assert report_of(report, partition).undecodable_rows == 1
+    assert report_of(report, partition).status.undecodable_rows == 1
 
 
 def test_registry_that_is_away_is_waited_for_and_not_for_ever(world: TieringWorld, source: KnownSchemas) -> None:
@@ -210,14 +210,14 @@ def test_newest_schemas_that_can_not_be_had_hold_nothing_up_and_are_asked_for_la
     assert world.catalog.load_table(("kafka", "orders")).schema().column_names[-2:] == ["id", "note"]
 
 
-class CountingRewriter(InProcessRewriter):
+class CountingWorkers(InterferingWorkers):
     """Keeps what it was sent, call by call."""
 
     def __init__(self) -> None:
         self.calls: list[list[RewriteTask]] = []
 
-    def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
-        self.calls.append(list(tasks))
+    def rewrite(self, tasks: RewriteTasks) -> RewriteAnswers:
+        self.calls.append(list(tasks.values()))
         return super().rewrite(tasks)
 
 
@@ -226,16 +226,16 @@ def test_first_range_of_a_new_table_finds_out_for_all_others(world: TieringWorld
     for partition in partitions:
         for first in (0, 5):
             world.broker.append_segment(partition, [order(1, {"id": first + number}) for number in range(5)])
-    rewriter = CountingRewriter()
-    loop = world.loop(rules=avro(source), rewriter=rewriter)
+    workers = CountingWorkers()
+    loop = world.loop(rules=avro(source), workers=workers)
     report = loop.cycle()
     assert [ranges_of(report, partition) for partition in partitions] == [[(0, 5), (5, 10)]] * 3
-    assert [len(call) for call in rewriter.calls] == [1, 1, 5]
-    assert all(task.table.settings is not None for task in rewriter.calls[-1])
+    assert [len(call) for call in workers.calls] == [1, 1, 5]
+    assert all(task.table.settings is not None for task in workers.calls[-1])
     for partition in partitions:
         world.broker.append_segment(partition, [order(1, {"id": 10})])
     loop.cycle()
-    assert [len(call) for call in rewriter.calls[3:]] == [3]
+    assert [len(call) for call in workers.calls[3:]] == [3]
 
 
 def test_damaged_first_range_of_a_new_table_holds_up_no_other_partition(

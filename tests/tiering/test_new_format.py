@@ -22,7 +22,7 @@ from floeberg.setup_checks import check_schemas
 from floeberg.topic_tables import TopicTables
 from tests.support.pipes_format import PIPES
 from tests.tiering.tiering_world import TieringWorld, report_of
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 VALUES = [b"\0\0\0\0\1ana;berlin", b"\0\0\0\0\1BO;ULM", None, b"\0\0\0\0\2cy;bonn;7"]
 KEYS = [b"\0\0\0\0\1k;1", b"\0\0\0\0\1k;2", b"\0\0\0\0\1k;3", None]

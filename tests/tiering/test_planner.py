@@ -10,11 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.broker import NO_LEADER, PartitionView
+from engine.errors import Unavailable
 from engine.kafka_log.segment import Segment
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
 from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
-from tiering.planner import PlannedRange, RangePlan, Waiting, plan_ranges, plan_spool
+from tiering.planner import (
+    PlannedRange,
+    RangePlan,
+    Waiting,
+    WaitingReason,
+    partitions_with_work,
+    plan_ranges,
+    plan_spool,
+)
 from tiering.spool import SpooledSegment
 from tiering.tiering_limits import TieringLimits
 
@@ -242,6 +251,16 @@ def test_partitions_take_turns_within_the_limit_of_tasks() -> None:
         (0, 100),
     ]
     assert {reason.kind for reason in planned.waiting.values()} == {Waiting.LIMIT}
+
+
+def test_partition_whose_table_fails_takes_no_others_place_and_one_without_a_table_waits_its_turn() -> None:
+    failing, later, ready = (state(0, 100, 200, number=number) for number in range(3))
+    failing = replace(failing, has_table=False, failure=Unavailable("the catalog is away"))
+    planned = plan(failing, replace(later, has_table=False), ready, limits=TieringLimits(max_tasks_per_cycle=2))
+    assert [(item.partition.partition, item.range.start) for item in planned.ranges] == [(2, 0), (2, 100)]
+    assert planned.waiting[partition(0)].kind is Waiting.NOTHING_CLOSED
+    assert planned.waiting[partition(1)] == WaitingReason(kind=Waiting.LIMIT, offset=0)
+    assert list(partitions_with_work([failing, later, ready], now_ms=NOW_MS)) == [partition(1), partition(2)]
 
 
 def test_segment_larger_than_the_limit_of_bytes_goes_alone() -> None:

@@ -40,8 +40,8 @@ def test_loop_that_slept_through_a_change_of_leader_is_fenced_and_tells_it_after
     with armed(take_over):
         report = report_of(zombie.cycle(), who)
     assert world.tiered_end(who) == 10
-    assert report.refusals == 2
-    assert "[20, 30) in epoch 0: fenced" in (report.last_refusal or "")
+    assert report.status.refusals == 2
+    assert "[20, 30) in epoch 0: fenced" in (report.status.last_refusal or "")
     assert report.problem is not None
 
     world.broker.port.set_view(who, leader_id=2)
@@ -49,7 +49,7 @@ def test_loop_that_slept_through_a_change_of_leader_is_fenced_and_tells_it_after
     assert report.waiting is not None
     assert report.waiting.kind is Waiting.LEADER_ELSEWHERE
     assert report.problem is None
-    assert "fenced" in (report.last_refusal or "")
+    assert "fenced" in (report.status.last_refusal or "")
     assert world.offsets(who) == list(range(10))
 
 

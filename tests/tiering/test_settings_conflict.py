@@ -10,7 +10,7 @@ from engine.errors import Invalid
 from engine.table.columns import TableLayout
 from floeberg.topic_tables import TopicTables
 from tests.tiering.tiering_world import TieringWorld, report_of
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 MADE = TopicRule(pattern="*", value_format="string")
 RULES = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,18 +18,27 @@ from engine.table.catalog.access import embedded_catalog_properties, open_catalo
 from engine.table.commit.writer import TableWriter
 from engine.table.manifests import TableFile
 from engine.table.proof.verifier import Verifier
-from engine.table.repair.file import Redecoded, RepairTask
+from engine.table.repair.file import Redecoded, RepairTask, repair_file
 from floeberg.local_broker import LocalBroker
 from tests.faults.deadly_path import DeadlyPath
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from tests.tiering.test_rewrite import string_table
 from tiering.loop import TieringLoop
-from tiering.rewrite_task import RewriteFailed, RewriteTask, Rewritten
-from tiering.rewriter import InProcessRewriter, VerifyTask
-from tiering.spark_rewrite import SparkRewriter
-from tiering.topic_rule import TopicRule
+from tiering.rewrite import rewrite_segment
+from tiering.rewrite_task import RewriteTask, Rewritten
+from topics.topic_rule import TopicRule
+from workers.read_back import ReadBackTask, read_back
+from workers.spark_workers import SparkWorkers
+from workers.workers import Answer, Answered, InProcessWorkers, Task, Workers
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-rewriter")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-workers")]
+
+
+def answers(workers: Workers, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answered[Answer]]:
+    """In the order of the tasks."""
+    found = dict(workers.run(work, dict(enumerate(tasks))))
+    return [found[index] for index in range(len(tasks))]
+
 
 SMALL_SEGMENTS = {"segment.bytes": str(1 << 20)}
 
@@ -55,9 +65,9 @@ def tasks(tmp_path: Path) -> list[RewriteTask]:
     return made
 
 
-def test_workers_answer_what_this_process_would(spark: SparkRewriter, tasks: list[RewriteTask]) -> None:
-    outcomes = spark.rewrite(tasks)
-    here = InProcessRewriter().rewrite([replace(task, attempt="a2") for task in tasks])
+def test_workers_answer_what_this_process_would(spark: SparkWorkers, tasks: list[RewriteTask]) -> None:
+    outcomes = answers(spark, rewrite_segment, tasks)
+    here = answers(InProcessWorkers(), rewrite_segment, [replace(task, attempt="a2") for task in tasks])
     for there, expected in zip(outcomes, here, strict=True):
         assert isinstance(there, Rewritten)
         assert isinstance(expected, Rewritten)
@@ -66,13 +76,13 @@ def test_workers_answer_what_this_process_would(spark: SparkRewriter, tasks: lis
         assert expected.file is not None
         assert replace(there.file, path="") == replace(expected.file, path="")
     files = [outcome.file for outcome in outcomes if isinstance(outcome, Rewritten)]
-    checks = [VerifyTask(table=task.table, file=file) for task, file in zip(tasks, files, strict=True) if file]
-    assert spark.verify(checks) == InProcessRewriter().verify(checks)
+    checks = [ReadBackTask(table=task.table, file=file) for task, file in zip(tasks, files, strict=True) if file]
+    assert answers(spark, read_back, checks) == answers(InProcessWorkers(), read_back, checks)
 
 
-def test_workers_repair_as_this_process_would(spark: SparkRewriter, tasks: list[RewriteTask]) -> None:
+def test_workers_repair_as_this_process_would(spark: SparkWorkers, tasks: list[RewriteTask]) -> None:
     repairs = []
-    for task, written in zip(tasks, InProcessRewriter().rewrite(tasks), strict=True):
+    for task, written in zip(tasks, answers(InProcessWorkers(), rewrite_segment, tasks), strict=True):
         assert isinstance(written, Rewritten)
         assert written.file is not None
         file = TableFile(
@@ -85,44 +95,43 @@ def test_workers_repair_as_this_process_would(spark: SparkRewriter, tasks: list[
         )
         repairs.append(RepairTask(table=task.table, file=file, attempt="a2"))
     Path(repairs[1].file.path).unlink()
-    outcomes = spark.repair(repairs)
+    outcomes = answers(spark, repair_file, repairs)
     assert [isinstance(outcome, Redecoded) for outcome in outcomes] == [True, False, True, True]
-    assert outcomes[::2] == InProcessRewriter().repair(repairs)[::2]
+    assert outcomes[::2] == answers(InProcessWorkers(), repair_file, repairs)[::2]
 
 
 def test_failing_task_comes_back_with_its_coordinates_and_leaves_the_others_alone(
-    spark: SparkRewriter, tasks: list[RewriteTask]
+    spark: SparkWorkers, tasks: list[RewriteTask]
 ) -> None:
     tasks[1].segment_path.unlink()
-    outcomes = spark.rewrite(tasks)
+    outcomes = answers(spark, rewrite_segment, tasks)
     assert [isinstance(outcome, Rewritten) for outcome in outcomes] == [True, False, True, True]
     failed = outcomes[1]
-    assert isinstance(failed, RewriteFailed)
-    assert isinstance(failed.error, Unavailable)
-    assert (failed.error.topic, failed.error.partition) == ("orders", 1)
+    assert isinstance(failed, Unavailable)
+    assert (failed.topic, failed.partition) == ("orders", 1)
 
 
-def test_killed_worker_costs_its_own_task_only(spark: SparkRewriter, tasks: list[RewriteTask]) -> None:
+def test_killed_worker_costs_its_own_task_only(spark: SparkWorkers, tasks: list[RewriteTask]) -> None:
     tasks[2] = replace(tasks[2], segment_path=DeadlyPath(tasks[2].segment_path))
-    outcomes = spark.rewrite(tasks)
+    outcomes = answers(spark, rewrite_segment, tasks)
     assert [isinstance(outcome, Rewritten) for outcome in outcomes] == [True, True, False, True]
-    assert isinstance(outcomes[2], RewriteFailed)
+    assert isinstance(outcomes[2], Unavailable)
     # Spark is as good as before.
-    assert isinstance(spark.rewrite(tasks[:1])[0], Rewritten)
+    assert isinstance(answers(spark, rewrite_segment, tasks[:1])[0], Rewritten)
 
 
-def test_spark_that_was_killed_is_started_again(spark: SparkRewriter, tasks: list[RewriteTask]) -> None:
-    spark.rewrite(tasks[:1])
+def test_spark_that_was_killed_is_started_again(spark: SparkWorkers, tasks: list[RewriteTask]) -> None:
+    answers(spark, rewrite_segment, tasks[:1])
     for child in psutil.Process().children():
         if "org.apache.spark.deploy.SparkSubmit" in child.cmdline():
             child.kill()
             child.wait(90)
-    assert all(isinstance(outcome, Rewritten) for outcome in spark.rewrite(tasks))
+    assert all(isinstance(outcome, Rewritten) for outcome in answers(spark, rewrite_segment, tasks))
 
 
 @pytest.mark.broker
 def test_topic_of_a_real_broker_is_tiered_exactly_once_without_its_aborted_records(
-    spark: SparkRewriter, broker: LocalBroker, topic_name: str, tmp_path: Path
+    spark: SparkWorkers, broker: LocalBroker, topic_name: str, tmp_path: Path
 ) -> None:
     broker.create_topic(topic_name, partitions=2, config=SMALL_SEGMENTS)
     produced = produce_with_transactions(broker.bootstrap, topic_name)
@@ -133,7 +142,7 @@ def test_topic_of_a_real_broker_is_tiered_exactly_once_without_its_aborted_recor
         log_dirs=broker.log_dirs,
         writer=TableWriter(catalog, clock),
         verifier=Verifier(),
-        rewriter=spark,
+        workers=spark,
         rules=[TopicRule(pattern=topic_name, value_format="string", freshness_ms=1)],
         clock=clock,
     )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 
 from engine.fault_points import FaultPoint, armed
 from engine.topic_partition import TopicIdPartition
+from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tests.tiering.tiering_world import TieringWorld, report_of
-from tiering.rewrite_task import RewriteOutcome, RewriteTask
-from tiering.rewriter import InProcessRewriter
 
 
 def create_again(world: TieringWorld, old: TopicIdPartition, *, native: bool) -> TopicIdPartition:
@@ -43,13 +41,13 @@ def test_segment_of_a_new_topic_is_never_read_for_the_one_before_it(world: Tieri
     world.broker.append_segment(old, [b"of the old topic"] * 10)
     created: list[TopicIdPartition] = []
 
-    class SlowRewriter(InProcessRewriter):
-        def rewrite(self, tasks: Sequence[RewriteTask]) -> list[RewriteOutcome]:
+    class SlowWorkers(InterferingWorkers):
+        def rewrite(self, tasks: RewriteTasks) -> RewriteAnswers:
             if not created:
                 created.append(create_again(world, old, native=True))
             return super().rewrite(tasks)
 
-    loop = world.loop(rewriter=SlowRewriter())
+    loop = world.loop(workers=SlowWorkers())
     report = loop.cycle()
     assert report.commits == 0
     assert "was deleted while its segment was read" in str(report_of(report, old).problem)

@@ -25,7 +25,7 @@ from floeberg.cli import app
 from floeberg.duckdb_session import _extension_file
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 Keys = Sequence[bytes | None]
 
@@ -149,7 +149,7 @@ def test_key_whose_schema_nobody_has_keeps_its_bytes_and_says_why(world: Tiering
     assert str(reasons[3]).startswith("key: schema 1: ")
     assert reasons[4] == "not UTF-8"
     row = report_of(report, partition)
-    assert (row.raw_rows, row.undecodable_rows) == (1, 3)
+    assert (row.status.raw_rows, row.status.undecodable_rows) == (1, 3)
     assert records(world, partition) == list(zip(keys, values, strict=True))
 
 

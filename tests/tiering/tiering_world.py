@@ -17,9 +17,9 @@ from engine.topic_partition import TopicIdPartition
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.loop import TieringLoop
-from tiering.rewriter import InProcessRewriter, Rewriter
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
+from workers.workers import InProcessWorkers, Workers
 
 STRINGS = TopicRule(pattern="*", value_format="string")
 
@@ -66,7 +66,7 @@ class TieringWorld:
         self,
         *,
         rules: tuple[TopicRule, ...] = (STRINGS,),
-        rewriter: Rewriter | None = None,
+        workers: Workers | None = None,
         limits: TieringLimits | None = None,
         writer: TableWriter | None = None,
     ) -> TieringLoop:
@@ -75,7 +75,7 @@ class TieringWorld:
             log_dirs=[self.broker.log_dir],
             writer=writer or self.writer(),
             verifier=Verifier(),
-            rewriter=rewriter or InProcessRewriter(),
+            workers=workers or InProcessWorkers(),
             rules=rules,
             clock=self.clock,
             limits=limits or TieringLimits(lag_interval_ms=0, config_interval_ms=0),

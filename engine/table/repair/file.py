@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -65,18 +64,11 @@ class Redecoded:
     reasons: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairFailed:
-    """Nothing was written; the kind of the error says what to do."""
+def repair_file(task: RepairTask) -> Redecoded:
+    """Read, decode and, where it gains something, write one file. Memory: one row group, as rows before and after.
 
-    error: FloebergError
-
-
-RepairOutcome: TypeAlias = Redecoded | RepairFailed
-
-
-def repair_file(task: RepairTask) -> RepairOutcome:
-    """Read, decode and, where it gains something, write one file. Memory: one row group, as rows before and after."""
+    Raises Corrupt, Unavailable, Invalid; nothing was written then.
+    """
     try:
         repair = _Repair(task)
         try:
@@ -84,17 +76,16 @@ def repair_file(task: RepairTask) -> RepairOutcome:
         finally:
             repair.close()
     except Corrupt as error:
-        described = Corrupt(
+        raise Corrupt(
             f"a data file can't be repaired: {error.problem}",
             topic=task.table.topic,
             partition=task.file.partition,
             offset=task.file.range.start,
             file=task.file.path,
             next_step="it is left as it is; run floeberg fsck on the topic",
-        )
-        return RepairFailed(error=described)
+        ) from error
     except FloebergError as error:
-        return RepairFailed(error=error.located(task.table.topic, task.file.partition))
+        raise error.located(task.table.topic, task.file.partition) from error
 
 
 def stored_rows(table: TableFacts, file: TableFile) -> Iterator[pa.Table]:
@@ -182,7 +173,7 @@ class _Repair:
         self._new = RecordFile(table, name, self._codecs)
         self._tally = _Tally()
 
-    def run(self) -> RepairOutcome:
+    def run(self) -> Redecoded:
         table, file = self._task.table, self._task.file
         footer = stored_footer(table, file)
         for before in stored_rows(table, file):

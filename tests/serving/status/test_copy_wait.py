@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from serving.status.copy_wait import LONGEST_COPY_WAIT_MS, awaits_copy, copy_problems, copy_wait_ms
-from serving.status.daemon_status import DaemonStatus, PartitionStatus, Phase
+from serving.status.daemon_status import DaemonStatus, Phase
+from topics.partition_status import PartitionStatus
 
 LATE = LONGEST_COPY_WAIT_MS + 1
 

@@ -11,10 +11,11 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from engine.errors import Invalid
-from serving.status.daemon_status import BoundUse, DaemonStatus, PartitionStatus, Phase, SchemaSourceStatus
+from serving.status.daemon_status import BoundUse, DaemonStatus, Phase, SchemaSourceStatus
 from serving.status.metrics import Metrics
 from serving.status.page import duration_text, size_text
 from serving.status.routes import STUCK_AFTER_MS, status_routes
+from topics.partition_status import PartitionStatus
 
 ORDERS = PartitionStatus(
     topic="orders", partition=2, tiered_start=0, tiered_end=700, stable_end=1000, lag_ms=4000, rows=700, raw_rows=3
@@ -75,7 +76,8 @@ def test_daemon_whose_cycle_hangs_is_not_alive() -> None:
 
 def test_scrape_has_the_partitions_gauges_and_what_was_counted() -> None:
     metrics = Metrics(lambda: RUNNING)
-    metrics.count_cycle(duration_seconds=0.02, commits=1, repaired_records=4)
+    metrics.count_cycle(duration_seconds=0.02, commits=1)
+    metrics.count_repaired(4)
     metrics.count_rows("orders", typed=690, raw=7, undecodable=3)
     metrics.count_error("unavailable")
     samples = samples_of(metrics.exposition().decode())

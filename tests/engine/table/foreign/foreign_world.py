@@ -26,7 +26,7 @@ from tests.tiering.tiering_world import TieringWorld
 from tiering.cycle_report import CycleReport
 from tiering.planner import Waiting
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 SEGMENT_RECORDS = 200
 SEGMENTS = 3

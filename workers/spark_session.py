@@ -71,7 +71,7 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
         "spark.ui.retainedJobs": "1",
         "spark.ui.retainedStages": "1",
         "spark.ui.retainedTasks": "64",
-        "spark.python.daemon.module": "tiering.spark_worker_daemon",
+        "spark.python.daemon.module": "workers.spark_worker_daemon",
         "spark.python.worker.reuse": "true",
         "spark.python.worker.faulthandler.enabled": "true",
         "spark.executorEnv.PYTHONPATH": _python_path(),

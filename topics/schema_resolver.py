@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Collection
 
 import structlog
 
@@ -11,7 +11,6 @@ from engine.clock import Clock
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.formats.codec import EVERY_OTHER_ID, PLAIN_SCHEMA_ID
 from engine.schemas.source import Role, SchemaSource
-from tiering.tiering_limits import TieringLimits
 
 MOST_GIVEN_UP = 500  # schemas of one topic; more of them are no schemas but values that happen to begin as framed ones
 MOST_AWAY = 10_000  # ids of which is known how long they have been asked for in vain
@@ -19,18 +18,13 @@ MOST_AWAY = 10_000  # ids of which is known how long they have been asked for in
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
-    """What became of each id that was asked for: its text, the reason to give it up, or the error to wait out."""
-
-    schemas: Mapping[int, str]
-    given_up: Mapping[int, str]
-    waiting: Mapping[int, Unavailable]
-
-
 class SchemaResolver:
-    """The ids of one topic's values, or of its keys. Ids that can't be had are given up for a while, so that no record
-    ever waits for good."""
+    """The ids of one topic's values, or of its keys, for any thread. Ids that are unavailable are given up for a while,
+    so that no record ever waits for good.
+
+    ``patience_ms``: how long a source that is away may hold records up before they are kept raw; ``retry_ms``: how long
+    an id stays given up.
+    """
 
     def __init__(
         self,
@@ -40,61 +34,74 @@ class SchemaResolver:
         role: Role,
         schema_format: str,
         clock: Clock,
-        limits: TieringLimits,
+        patience_ms: int,
+        retry_ms: int,
     ) -> None:
         self._source = source
         self._topic = topic
         self._role = role
         self._format = schema_format
         self._clock = clock
-        self._limits = limits
+        self._patience_ms = patience_ms
+        self._retry_ms = retry_ms
+        self._lock = threading.Lock()
         self._away_since_ms: dict[int, int] = {}
         self._given_up: dict[int, tuple[int, str]] = {}
         self._newest_problem: str | None = None
 
     def given_up(self) -> dict[int, str]:
         """The ids whose records are kept raw for now, with the reasons; where they are very many, all others too."""
-        expired_ms = self._clock.monotonic_ms() - self._limits.schema_retry_ms
-        self._given_up = {key: value for key, value in self._given_up.items() if value[0] > expired_ms}
-        reasons = {schema_id: reason for schema_id, (_, reason) in self._given_up.items()}
+        expired_ms = self._clock.monotonic_ms() - self._retry_ms
+        with self._lock:
+            self._given_up = {key: value for key, value in self._given_up.items() if value[0] > expired_ms}
+            reasons = {schema_id: reason for schema_id, (_, reason) in self._given_up.items()}
         if len(reasons) >= MOST_GIVEN_UP:
-            reasons[EVERY_OTHER_ID] = f"{len(reasons)} schemas can't be had: no other is asked for now"
+            reasons[EVERY_OTHER_ID] = f"{len(reasons)} schemas are unavailable: no other is asked for now"
         return reasons
 
     def give_up(self, schema_id: int, reason: str) -> None:
         """Keep the records of this id raw until it is asked for again."""
-        self._given_up[schema_id] = (self._clock.monotonic_ms(), reason)
-        if len(self._given_up) == MOST_GIVEN_UP:
+        with self._lock:
+            self._given_up[schema_id] = (self._clock.monotonic_ms(), reason)
+            are_too_many = len(self._given_up) == MOST_GIVEN_UP
+        if are_too_many:
             _log.warning("schemas_asked_for_no_more", topic=self._topic, role=self._role.value, ids=MOST_GIVEN_UP)
 
-    def resolve(self, schema_ids: Collection[int]) -> Resolution:
-        """Ask the source for each id."""
+    def resolve(self, schema_ids: Collection[int]) -> tuple[dict[int, str], Unavailable | None]:
+        """Ask the source for each id: the texts that it has, and the error to wait out where it is away. What can't be
+        waited for is given up."""
         schemas: dict[int, str] = {}
-        waiting: dict[int, Unavailable] = {}
+        waiting: Unavailable | None = None
         given_up: dict[int, str] = {}
         for schema_id in sorted(schema_ids):
             if len(self._given_up) + len(given_up) >= MOST_GIVEN_UP:
                 break
             try:
                 schemas[schema_id] = self._get(schema_id)
-                self._away_since_ms.pop(schema_id, None)
+                with self._lock:
+                    self._away_since_ms.pop(schema_id, None)
             except Unavailable as error:
-                now_ms = self._clock.monotonic_ms()
-                since_ms = self._away_since_ms.setdefault(schema_id, now_ms)
-                if len(self._away_since_ms) > MOST_AWAY:
-                    del self._away_since_ms[next(iter(self._away_since_ms))]
-                if now_ms - since_ms < self._limits.schema_patience_ms:
-                    waiting[schema_id] = error
+                if self._away_ms(schema_id) < self._patience_ms:
+                    waiting = waiting or error
                 else:
                     given_up[schema_id] = error.problem
             except (Invalid, Corrupt) as error:
                 given_up[schema_id] = error.problem
         for schema_id, reason in given_up.items():
             self.give_up(schema_id, reason)
-        return Resolution(schemas=schemas, given_up=given_up, waiting=waiting)
+        return schemas, waiting
+
+    def _away_ms(self, schema_id: int) -> int:
+        """How long the source has been asked for an id in vain."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            since_ms = self._away_since_ms.setdefault(schema_id, now_ms)
+            if len(self._away_since_ms) > MOST_AWAY:
+                del self._away_since_ms[next(iter(self._away_since_ms))]
+        return now_ms - since_ms
 
     def newest(self) -> dict[int, str]:
-        """The newest schema of each of the topic's subjects; none while they can't be had, which is logged."""
+        """The newest schema of each of the topic's subjects; none while they are unavailable, which is logged."""
         if self._source is None:
             return {}
         try:

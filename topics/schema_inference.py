@@ -17,7 +17,7 @@ from engine.formats.format_facts import facts_of
 from engine.schemas.source import Role
 from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 _MOST_FRUITLESS = 4
 """Proposals that add nothing: workers may be a schema behind, but not for ever."""

@@ -12,14 +12,16 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from compaction.repair_limits import RepairLimits
 from engine.clock import Clock
-from engine.errors import FloebergError, Unavailable
+from engine.errors import FloebergError, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.parquet.settings import ParquetSettings
 from engine.table.commit.replacement import FileReplacement, ReplacementOutcome
+from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
 from engine.table.repair.candidates import KeptRows, Look, RepairCandidates, knowledge_of
-from engine.table.repair.file import Redecoded, RepairFailed, RepairTask, reasons_in
+from engine.table.repair.file import Redecoded, RepairTask, reasons_in, repair_file
 from engine.table.repair.plan import (
     MOST_IDS_WANTED,
     Candidate,
@@ -31,11 +33,11 @@ from engine.table.repair.plan import (
     wanted_schemas,
 )
 from engine.table.rows.rows import RowCodecs
-from engine.table.topic_table import TableFacts
-from tiering.rewrite_task import NeedsSchemas
-from tiering.rewriter import Rewriter, VerifyTask
-from tiering.tiered_topic import TieredTopic
-from tiering.tiering_limits import TieringLimits
+from engine.table.topic_table import TableFacts, TopicTable
+from topics.needs_schemas import NeedsSchemas
+from topics.topic_schemas import TopicSchemas
+from workers.read_back import ReadBackTask, proven
+from workers.workers import Workers
 
 SCHEMAS_A_TURN = 64
 """Asked for in one turn: a source may take long to refuse each."""
@@ -43,9 +45,9 @@ SCHEMAS_A_TURN = 64
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RepairTurn:
-    """What one turn found and did.
+    """What one turn found and did, filled as it goes.
 
     ``found`` files with rows that keep their bytes, ``adopted`` ranges that are never repaired; ``tried`` files that
     were decoded again, ``replaced`` those of them that got better, ``gone`` those that somebody else replaced
@@ -71,15 +73,30 @@ class RepairTurn:
         """Whether something was wrong that a later turn may find put right."""
         return bool(self.problems) or self.source_problem is not None
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether a next turn has something to do at once."""
+        return self.replaced > 0 and self.left > 0
+
 
 class TopicRepair:
-    """One topic's, for one thread. Its table is open."""
+    """One topic's, for one thread. ``table`` is the newest state of the topic's table that it knows."""
 
     def __init__(
-        self, topic: TieredTopic, *, rewriter: Rewriter, verifier: Verifier, clock: Clock, limits: TieringLimits
+        self,
+        table: TopicTable,
+        schemas: TopicSchemas,
+        *,
+        writer: TableWriter,
+        workers: Workers,
+        verifier: Verifier,
+        clock: Clock,
+        limits: RepairLimits,
     ) -> None:
-        self.topic = topic
-        self._rewriter = rewriter
+        self.table = table
+        self._schemas = schemas
+        self._writer = writer
+        self._workers = workers
         self._verifier = verifier
         self._clock = clock
         self._limits = limits
@@ -89,6 +106,13 @@ class TopicRepair:
         self.kept: Mapping[int, KeptRows] = {}
         """By partition, as of the last look; none of a partition without such rows, or before the first look."""
 
+    def reopen(self) -> None:
+        """Read the table again: others commit to it. Raises Unavailable, Corrupt, Invalid."""
+        table = self._writer.open(self.table.topic, self.table.topic_id)
+        if table is None:
+            raise Invalid("the topic's table is gone from the catalog", topic=self.table.topic)
+        self.table = table
+
     def forget_failures(self) -> None:
         """Files that could not be read or repaired are tried again."""
         self._failed.clear()
@@ -96,11 +120,10 @@ class TopicRepair:
 
     def look(self, partitions: Collection[int] | None = None, *, max_footers: int | None = None) -> Look:
         """The files of ``partitions`` (all without) with rows that keep their bytes. Raises Corrupt, Unavailable."""
-        assert self.topic.table is not None, "only a table that is open is repaired"
-        look = self._candidates.look(self.topic.table, max_footers=max_footers)
+        look = self._candidates.look(self.table, max_footers=max_footers)
         self.kept = look.kept
         if partitions is None:
-            partitions = self.topic.table.ledger.keys()
+            partitions = self.table.ledger.keys()
         return replace(
             look,
             candidates=tuple(
@@ -111,33 +134,25 @@ class TopicRepair:
 
     def turn(self, partitions: Collection[int] | None = None) -> RepairTurn:
         """Look, ask for schemas, try some files, commit. Raises Unavailable, Corrupt, CommitUnknown of the table."""
-        look = self.look(partitions, max_footers=self._limits.repair_footers_per_cycle)
-        found = RepairTurn(found=len(look.candidates), adopted=look.adopted, left=look.unread, problems=look.unreadable)
+        look = self.look(partitions, max_footers=self._limits.footers_per_turn)
+        turn = RepairTurn(found=len(look.candidates), adopted=look.adopted, left=look.unread, problems=look.unreadable)
         if not look.candidates:
-            return found
+            return turn
         asked, unasked = self._unasked(look.candidates, at_once=SCHEMAS_A_TURN)
-        source_problem = self.topic.resolve(asked) if asked != NeedsSchemas() else None
+        self.table, turn.source_problem = self._schemas.resolve(self.table, asked)
         facts = self._facts()
         known = self._knowledge(facts)
         plan = plan_repair(
             look.candidates,
             known,
-            max_files=self._limits.repair_files_per_cycle,
-            max_bytes=self._limits.repair_bytes_per_cycle,
+            max_files=self._limits.files_per_turn,
+            max_bytes=self._limits.bytes_per_turn,
         )
-        done = self._try([candidate for candidate, _ in plan.chosen], facts) if plan.chosen else _Tried()
-        return replace(
-            found,
-            tried=len(plan.chosen),
-            replaced=done.replaced,
-            gone=done.gone,
-            gained=done.gained,
-            left=look.unread + plan.left,
-            wanted=wanted_schemas(look.candidates, known),
-            unasked=unasked,
-            problems=(*look.unreadable, *done.problems),
-            source_problem=source_problem,
-        )
+        turn.tried, turn.left = len(plan.chosen), look.unread + plan.left
+        turn.wanted, turn.unasked = wanted_schemas(look.candidates, known), unasked
+        if plan.chosen:
+            self._try([candidate for candidate, _ in plan.chosen], facts, turn)
+        return turn
 
     def foresee(self) -> RepairTurn:
         """What turns would do: asks the source, changes nothing. ``gained`` the records that name schemas it has.
@@ -147,7 +162,7 @@ class TopicRepair:
         look = self.look()
         known = self._knowledge(self._facts())
         asked, _ = self._unasked(look.candidates, at_once=MOST_IDS_WANTED)
-        had, source_problem = self.topic.obtainable(asked)
+        had, source_problem = self._schemas.obtainable(asked)
         known = replace(
             known,
             schema_ids=known.schema_ids | had.schema_ids,
@@ -175,13 +190,8 @@ class TopicRepair:
                 yield Counter()
 
     def _facts(self) -> TableFacts:
-        """What files are decoded by: what the table has. Columns are inferred from new records, never from old ones."""
-        assert self.topic.table is not None, "only a table that is open is repaired"
-        facts, stored = self.topic.facts(), self.topic.table
-        key_codec = facts.key_codec
-        if key_codec is not None and stored.key_codec is not None:
-            key_codec = replace(key_codec, options=stored.key_codec.options)
-        return replace(facts, codec=replace(facts.codec, options=stored.codec.options), key_codec=key_codec)
+        """What files are decoded by: what the table has."""
+        return self._schemas.facts(self.table, may_infer=False)
 
     def _knowledge(self, facts: TableFacts) -> Knowledge:
         # Opening compiles all schemas, and a process has one version of each codec.
@@ -203,58 +213,58 @@ class TopicRepair:
         left = len(values) - len(now) + len(keys) - len(now_keys)
         return NeedsSchemas(schema_ids=frozenset(now), key_schema_ids=frozenset(now_keys)), left
 
-    def _try(self, chosen: Sequence[Candidate], facts: TableFacts) -> _Tried:
+    def _try(self, chosen: Sequence[Candidate], facts: TableFacts, turn: RepairTurn) -> None:
         """Decode again, verify, commit."""
-        tried = _Tried()
-        tasks = [RepairTask(table=facts, file=one.file, attempt=self._clock.new_id()) for one in chosen]
-        written: list[tuple[RepairTask, Redecoded]] = []
-        for task, outcome in zip(tasks, self._rewriter.repair(tasks), strict=True):
-            if isinstance(outcome, RepairFailed):
-                self._fail(task, outcome.error, tried)
+        tasks = {one.file.path: RepairTask(table=facts, file=one.file, attempt=self._clock.new_id()) for one in chosen}
+        written: dict[str, Redecoded] = {}
+        for path, outcome in self._workers.run(repair_file, tasks):
+            task = tasks[path]
+            if isinstance(outcome, FloebergError):
+                self._fail(task, outcome, turn)
             elif outcome.new is None:
                 self._candidates.note(task.file, outcome.lack)
                 if outcome.lost:
                     _log.warning("repair_would_lose", topic=facts.topic, file=task.file.path, records=outcome.lost)
             else:
-                written.append((task, outcome))
+                written[path] = outcome
         reach(FaultPoint.REPAIRS_WRITTEN)
-        ready = self._verified(written, facts, tried)
+        ready = self._proven(tasks, written, turn)
         if ready:
             reach(FaultPoint.REPAIRS_VERIFIED)
-            self._commit(ready, next(outcome.settings for _, outcome in written), tried)
-        return tried
+            self._commit(ready, next(outcome.settings for outcome in written.values()), turn)
 
-    def _verified(
-        self, written: Sequence[tuple[RepairTask, Redecoded]], facts: TableFacts, tried: _Tried
+    def _proven(
+        self, tasks: Mapping[str, RepairTask], written: Mapping[str, Redecoded], turn: RepairTurn
     ) -> list[tuple[FileReplacement, int]]:
-        files = [outcome.new for _, outcome in written if outcome.new is not None]
-        answers = self._rewriter.verify([VerifyTask(table=facts, file=file) for file in files])
+        files = {
+            path: ReadBackTask(table=tasks[path].table, file=outcome.new)
+            for path, outcome in written.items()
+            if outcome.new is not None
+        }
         ready = []
-        for (task, outcome), file, found in zip(written, files, answers, strict=True):
-            try:
-                if isinstance(found, FloebergError):
-                    raise found
-                proof = self._verifier.accept(file, found)
-            except FloebergError as error:
-                self._fail(task, error, tried)
+        for path, proof in proven(self._workers, self._verifier, files):
+            if isinstance(proof, FloebergError):
+                self._fail(tasks[path], proof, turn)
                 continue
-            ready.append((FileReplacement(old=task.file, digest=outcome.digest, new=proof), outcome.gained))
+            digest, gained = written[path].digest, written[path].gained
+            ready.append((FileReplacement(old=tasks[path].file, digest=digest, new=proof), gained))
         return ready
 
     def _commit(
-        self, ready: Sequence[tuple[FileReplacement, int]], settings: ParquetSettings | None, tried: _Tried
+        self, ready: Sequence[tuple[FileReplacement, int]], settings: ParquetSettings | None, turn: RepairTurn
     ) -> None:
-        result = self.topic.replace_files([replacement for replacement, _ in ready], settings)
+        result = self._writer.replace(self.table, [replacement for replacement, _ in ready], settings)
+        self.table = result.table
         reach(FaultPoint.REPAIRS_TOLD)
         for (replacement, gained), outcome in zip(ready, result.outcomes, strict=True):
             if outcome is ReplacementOutcome.GONE:
-                tried.gone += 1
+                turn.gone += 1
                 continue
-            tried.replaced += 1
-            tried.gained += gained
+            turn.replaced += 1
+            turn.gained += gained
             _log.info(
                 "repaired",
-                topic=self.topic.topic,
+                topic=self.table.topic,
                 partition=replacement.old.partition,
                 start=replacement.old.range.start,
                 end=replacement.old.range.end,
@@ -262,15 +272,7 @@ class TopicRepair:
                 file=replacement.new.description.path,
             )
 
-    def _fail(self, task: RepairTask, error: FloebergError, tried: _Tried) -> None:
+    def _fail(self, task: RepairTask, error: FloebergError, turn: RepairTurn) -> None:
         self._failed.add(task.file.path)
-        tried.problems.append(error)
-        _log.warning("repair_failed", topic=self.topic.topic, file=task.file.path, error=str(error))
-
-
-@dataclass(slots=True)
-class _Tried:
-    replaced: int = 0
-    gone: int = 0
-    gained: int = 0
-    problems: list[FloebergError] = field(default_factory=list)
+        turn.problems += (error,)
+        _log.warning("repair_failed", topic=self.table.topic, file=task.file.path, error=str(error))

@@ -16,10 +16,11 @@ from engine.reading.log_reader import LogReader
 from engine.table.columns import TableLayout
 from engine.topic_partition import TopicIdPartition
 from tests.engine.formats.envelopes.debezium_examples import CUSTOMERS, SCHEMA_ID, as_avro, customer, event
+from tests.support.repairing_daemon import RepairingDaemon
 from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, order
 from tests.tiering.tiering_world import TieringWorld
 from tiering.tiering_limits import TieringLimits
-from tiering.topic_rule import TopicRule
+from topics.topic_rule import TopicRule
 
 JSON_SCHEMA = json.dumps(
     {
@@ -100,13 +101,13 @@ def test_records_get_columns_once_their_schema_is_there(world: TieringWorld, nam
     )
     (partition,) = world.broker.create_topic("orders")
     world.broker.append_segment(partition, topic.values, keys=topic.keys)
-    loop = world.loop(rules=(rule,))
-    assert loop.cycle().commits == 1
+    daemon = RepairingDaemon(world, (rule,))
+    assert daemon.cycle()[0].commits == 1
     before, digest = consumed(world, partition), world.table(partition).ledger[0].digest
     source.texts = dict(topic.texts)
     world.clock.ahead_ms += TieringLimits().schema_retry_ms
-    report = loop.cycle()
-    assert (report.repaired_files, report.repaired_records) == (
+    _, turn = daemon.cycle()
+    assert (turn.replaced, turn.gained) == (
         1,
         sum(one is not None for one in (topic.keys or topic.values)),
     )
@@ -115,4 +116,4 @@ def test_records_get_columns_once_their_schema_is_there(world: TieringWorld, nam
     assert found["kafka_error"] == [None] * len(topic.values)
     assert (consumed(world, partition), world.table(partition).ledger[0].digest) == (before, digest)
     assert fsck_table(world.table(partition), log_dirs=[world.broker.log_dir]).findings == ()
-    assert loop.cycle().repaired_files == 0
+    assert daemon.repaired_files() == 0

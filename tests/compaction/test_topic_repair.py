@@ -9,6 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from compaction import topic_repair
+from compaction.repair_limits import RepairLimits
+from compaction.topic_repair import RepairTurn, TopicRepair
 from engine.errors import Corrupt, Unavailable
 from engine.fault_points import FaultPoint, armed
 from engine.formats.avro.codec import AvroCodec
@@ -25,11 +28,8 @@ from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, avro, columns, order
 from tests.tiering.tiering_world import TieringWorld
-from tiering import topic_repair
-from tiering.rewriter import InProcessRewriter, Rewriter
-from tiering.tiered_topic import TieredTopic
-from tiering.tiering_limits import TieringLimits
-from tiering.topic_repair import RepairTurn, TopicRepair
+from topics.topic_schemas import TopicSchemas
+from workers.workers import InProcessWorkers, Workers
 
 
 @dataclass
@@ -40,24 +40,28 @@ class Lacking:
     source: KnownSchemas
     partitions: tuple[TopicIdPartition, ...]
 
-    def repair(self, *, rewriter: Rewriter | None = None, limits: TieringLimits | None = None) -> TopicRepair:
+    def repair(self, *, workers: Workers | None = None, limits: RepairLimits | None = None) -> TopicRepair:
         """As a new process would begin it."""
-        topic = TieredTopic(
+        writer = self.world.writer()
+        schemas = TopicSchemas(
             topic="orders",
-            topic_id=self.partitions[0].topic_id,
             rule=avro(self.source)[0],
-            writer=self.world.writer(),
+            writer=writer,
             clock=self.world.clock,
-            limits=TieringLimits(),
+            patience_ms=60_000,
+            retry_ms=300_000,
         )
-        topic.open()
-        return TopicRepair(
-            topic,
-            rewriter=rewriter or InProcessRewriter(),
+        repair = TopicRepair(
+            self.table(),
+            schemas,
+            writer=writer,
+            workers=workers or InProcessWorkers(),
             verifier=Verifier(),
             clock=self.world.clock,
-            limits=limits or TieringLimits(),
+            limits=limits or RepairLimits(),
         )
+        repair.reopen()
+        return repair
 
     def table(self) -> TopicTable:
         return self.world.table(self.partitions[0])
@@ -189,7 +193,7 @@ def test_source_that_is_away_is_a_problem_of_the_turn(lacking: Lacking) -> None:
 
 def test_turns_keep_to_their_bounds_and_come_to_an_end(lacking: Lacking) -> None:
     lacking.source.texts = TEXTS
-    repair = lacking.repair(limits=TieringLimits(repair_files_per_cycle=1, repair_footers_per_cycle=3))
+    repair = lacking.repair(limits=RepairLimits(files_per_turn=1, footers_per_turn=3))
     turns: list[RepairTurn] = []
     while not turns or turns[-1].left:
         turns.append(repair.turn())
@@ -318,7 +322,7 @@ def test_tiering_that_commits_in_between_loses_nothing(lacking: Lacking) -> None
 
 def test_two_repairs_at_once_replace_each_file_once(lacking: Lacking) -> None:
     lacking.source.texts = TEXTS
-    other = lacking.repair(limits=TieringLimits(repair_files_per_cycle=2))
+    other = lacking.repair(limits=RepairLimits(files_per_turn=2))
     with armed(at(FaultPoint.REPAIRS_WRITTEN, other.turn)):
         turn = lacking.repair().turn()
     assert (turn.replaced, turn.gone, turn.gained) == (2, 2, 4)

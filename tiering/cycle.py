@@ -1,0 +1,252 @@
+"""One cycle of tiering: observe, hold, prepare tables, plan, then rewrite, verify and commit, and report.
+
+A cycle makes one commit a table, and one more for a table of which some partitions failed the last time and others did
+not (docs/tiering.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import structlog
+
+from engine.clock import Clock
+from engine.errors import Corrupt, FloebergError, Unavailable
+from engine.fault_points import FaultPoint, reach
+from engine.offset_range import OffsetRange
+from engine.table.commit.range_append import CommitResult, Outcome
+from engine.topic_partition import TopicIdPartition
+from tiering.cycle_report import CycleReport, PartitionReport
+from tiering.observation import PartitionState
+from tiering.observer import Observed, StateObserver
+from tiering.partition_record import PartitionRecords
+from tiering.partition_report import report_partition
+from tiering.planner import PlannedRange, RangePlan, Waiting, partitions_with_work, plan_ranges
+from tiering.range_work import RangeWork, ReadyAppend
+from tiering.segment_hold import SegmentHold
+from tiering.tiered_topics import TieredTopics
+from tiering.tiering_limits import TieringLimits
+from topics.topic_schemas import LedTopic
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleParts:
+    """What every cycle of a loop works with; each keeps what it knows from one to the next."""
+
+    observer: StateObserver
+    topics: TieredTopics
+    hold: SegmentHold
+    work: RangeWork
+    records: PartitionRecords
+    clock: Clock
+    limits: TieringLimits
+
+
+class Cycle:
+    """Made for one cycle, for the loop's thread. ``run`` goes through the phases, each a method, in their order."""
+
+    def __init__(self, parts: CycleParts) -> None:
+        self._parts = parts
+        self._started_ms, self._began_ms = parts.clock.now_ms(), parts.clock.monotonic_ms()
+        self._durations_ms: dict[str, float] = {}
+        self._added: list[ReadyAppend] = []
+        self._commits = 0
+
+    def run(self) -> CycleReport:
+        """Raises FloebergError only where no partition can be worked on: the broker is away, or is another one."""
+        due = self._parts.records.resume_due()
+        observed = self.prepare(self._parts.hold.update(self.observe(), due))
+        plan = self.plan(observed)
+        self._durations_ms["observe"] = self._elapsed_ms
+        for ranges in self._batches_by_risk(plan.ranges):
+            self.commit(self.rewrite(ranges, observed))
+        return self.report(observed, plan)
+
+    def observe(self) -> Observed:
+        observed = self._parts.observer.observe()
+        for state in observed.states:
+            # A damaged table, or one that somebody else broke, is nothing that the next look overcomes.
+            if isinstance(state.failure, Corrupt):
+                self._fail(state.partition, state.failure)
+            elif state.failure is not None:
+                self._parts.records.show(state.partition, state.failure)
+        return observed
+
+    def prepare(self, observed: Observed) -> Observed:
+        """See that what can be planned has tables, which somebody else may have made and filled."""
+        topics, limits = self._parts.topics, self._parts.limits
+        columns_first = [
+            state.partition
+            for state in observed.states
+            if state.is_leader and state.failure is None and topics.of(state.partition).wants_newest
+        ]
+        now_ms = self._parts.clock.monotonic_ms()
+        ready, failures = topics.prepare(
+            chain(columns_first, partitions_with_work(observed.states, now_ms=now_ms)),
+            enough=len(columns_first) + limits.max_tasks_per_cycle,
+            cluster_id=observed.cluster_id,
+            known=observed.known,
+        )
+        for partition, error in failures.items():
+            self._fail(partition, error)
+
+        def seen_to(state: PartitionState) -> PartitionState:
+            if state.partition in failures:
+                return replace(state, failure=failures[state.partition])
+            return self._parts.observer.with_table(state) if state.partition.topic_id in ready else state
+
+        return replace(observed, states=tuple(map(seen_to, observed.states)))
+
+    def plan(self, observed: Observed) -> RangePlan:
+        plan = plan_ranges(observed.states, self._parts.limits, now_ms=self._parts.clock.monotonic_ms())
+        self._parts.records.note_plan(observed.states, plan, observed.at_risk_bytes)
+        return plan
+
+    def rewrite(self, ranges: Sequence[PlannedRange], observed: Observed) -> Sequence[ReadyAppend]:
+        """Rewrite and verify: what can be committed."""
+        work = self._parts.work.run(ranges, observed.logs)
+        for partition, error in work.failures.items():
+            self._fail(partition, error)
+        self._count_durations(work.durations_ms)
+        return work.ready
+
+    def commit(self, ready: Sequence[ReadyAppend]) -> None:
+        """One commit a table. Tables know nothing of each other: the map of a pool would commit them side by side."""
+        began_ms = self._parts.clock.monotonic_ms()
+        if ready:
+            reach(FaultPoint.RANGES_VERIFIED)
+        by_topic: dict[str, list[ReadyAppend]] = {}
+        for item in ready:
+            by_topic.setdefault(item.planned.partition.topic_id, []).append(item)
+        for items, result in map(self._committed, by_topic.values()):
+            if isinstance(result, FloebergError):
+                for item in items:
+                    self._fail(item.planned.partition, result)
+            else:
+                reach(FaultPoint.LOOP_TOLD)
+                self._record(items, result)
+        self._count_durations({"commit": self._parts.clock.monotonic_ms() - began_ms})
+
+    def report(self, observed: Observed, plan: RangePlan) -> CycleReport:
+        # Work that was refused or failed waits for the pause; work that was left for its size does not.
+        is_limited = any(reason.kind is Waiting.LIMIT for reason in plan.waiting.values())
+        committed: dict[TopicIdPartition, tuple[OffsetRange, ...]] = {}
+        for item in self._added:
+            committed[item.planned.partition] = (*committed.get(item.planned.partition, ()), item.planned.range)
+        return CycleReport(
+            started_ms=self._started_ms,
+            cluster_id=observed.cluster_id,
+            durations_ms={**self._durations_ms, "whole": self._elapsed_ms},
+            commits=self._commits,
+            files=sum(item.append.file is not None for item in self._added),
+            records=sum(item.append.digest.record_count for item in self._added),
+            value_bytes=sum(item.value_bytes for item in self._added),
+            committed=committed,
+            partitions=tuple(map(self._report_of, observed.states)),
+            problems=observed.problems,
+            spool_bytes=self._parts.hold.spool.size_bytes,
+            led=self._led_here(observed.states),
+            is_idle=not plan.ranges,
+            more=is_limited and self._commits > 0,
+        )
+
+    def _batches_by_risk(self, ranges: Sequence[PlannedRange]) -> list[Sequence[PlannedRange]]:
+        """Partitions that failed the last time come last, so that no healthy partition waits for them: what they do may
+        kill a worker, or take until a time-out."""
+        suspects = {planned.partition for planned in ranges if self._parts.records.of(planned.partition).failures}
+        sound = [planned for planned in ranges if planned.partition not in suspects]
+        suspect = [planned for planned in ranges if planned.partition in suspects]
+        return [batch for batch in (sound, suspect) if batch]
+
+    def _committed(self, items: list[ReadyAppend]) -> tuple[list[ReadyAppend], CommitResult | FloebergError]:
+        settings = next((item.settings for item in items if item.settings is not None), None)
+        topic = self._parts.topics.of(items[0].planned.partition)
+        try:
+            return items, topic.commit([item.append for item in items], settings)
+        except FloebergError as error:
+            return items, error
+
+    def _record(self, items: Sequence[ReadyAppend], result: CommitResult) -> None:
+        outcomes = {id(entry.append): entry.outcome for entry in result.results}
+        added = [item for item in items if outcomes[id(item.append)] is Outcome.COMMITTED]
+        for item in items:
+            self._settle(item, outcomes[id(item.append)])
+        self._added += added
+        self._commits += bool(added)
+        if added:
+            _log.info(
+                "committed",
+                topic=result.table.topic,
+                ranges=len(added),
+                records=sum(item.append.digest.record_count for item in added),
+                snapshot=result.table.snapshot_id,
+            )
+
+    def _settle(self, item: ReadyAppend, outcome: Outcome) -> None:
+        planned = item.planned
+        record = self._parts.records.of(planned.partition)
+        if outcome is Outcome.COMMITTED:
+            record.succeed(item)
+            if planned.skipped is not None:
+                _log.warning(
+                    "offsets_skipped",
+                    topic=planned.partition.topic,
+                    partition=planned.partition.partition,
+                    start=planned.skipped.start,
+                    end=planned.skipped.end,
+                    reason="Kafka deleted them before they were tiered",
+                )
+        elif outcome is not Outcome.ALREADY_THERE:
+            refusal = _refused(planned, outcome)
+            record.refused(refusal)
+            self._fail(planned.partition, refusal)
+
+    def _fail(self, partition: TopicIdPartition, error: FloebergError) -> None:
+        self._parts.hold.forget_lost(partition)
+        self._parts.records.fail(partition, error)
+
+    def _count_durations(self, durations_ms: dict[str, float]) -> None:
+        for step, duration_ms in durations_ms.items():
+            self._durations_ms[step] = self._durations_ms.get(step, 0) + duration_ms
+
+    @property
+    def _elapsed_ms(self) -> int:
+        return self._parts.clock.monotonic_ms() - self._began_ms
+
+    def _led_here(self, states: Sequence[PartitionState]) -> dict[str, LedTopic]:
+        """The topics with the partitions that this loop's broker leads."""
+        led: dict[str, set[int]] = {}
+        for state in states:
+            if state.is_leader and state.failure is None:
+                led.setdefault(state.partition.topic_id, set()).add(state.partition.partition)
+        topics = {topic_id: self._parts.topics.get(topic_id) for topic_id in led}
+        return {
+            topic_id: LedTopic(schemas=topic.schemas, table=topic.table, partitions=frozenset(led[topic_id]))
+            for topic_id, topic in topics.items()
+            if topic is not None and topic.table is not None
+        }
+
+    def _report_of(self, state: PartitionState) -> PartitionReport:
+        observer, topic = self._parts.observer, self._parts.topics.of(state.partition)
+        entry = topic.ledger(state.partition.partition)
+        return report_partition(
+            state,
+            self._parts.records.of(state.partition),
+            topic,
+            view=observer.last_answered(state.partition),
+            lag_ms=observer.lag_ms(state.partition, 0 if entry is None else entry.end),
+        )
+
+
+def _refused(planned: PlannedRange, outcome: Outcome) -> Unavailable:
+    return Unavailable(
+        f"the table refused {planned.range} in epoch {planned.leader_epoch}: {outcome.value}; it is read again and the "
+        "range planned again",
+        topic=planned.partition.topic,
+        partition=planned.partition.partition,
+        offset=planned.range.start,
+    )

@@ -1,0 +1,58 @@
+"""What is known of a partition at one moment: the plain values that tiering reports and that people are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """One partition. Offsets are None where they are not known.
+
+    ``tiered_end`` the first offset not in the table; ``stable_end`` the first one that is not committed in Kafka;
+    ``lag_ms`` how long the oldest stable record beyond ``tiered_end`` has waited, as this process saw it, 0 when none
+    waits. The rows are counted since the daemon started: ``raw_rows`` kept their bytes beside typed columns,
+    ``undecodable_rows`` have no typed columns; so are ``skipped_offsets``, which Kafka deleted before they were tiered.
+    ``reason_rows`` of the table, whenever they came, keep their bytes with the reason in ``kafka_error``; the
+    ``awaiting_rows`` among them miss a schema, and get columns once it is there.
+    ``refusals`` are ranges that the table did not take since the start, since another daemon was first;
+    ``last_refusal`` says of the last one why.
+    ``copied_end``: how far the broker has asked for copies and they were safe, since the daemon started;
+    ``copy_wait_ms`` how long it has asked for none while closed segments that are in the table wait for it.
+    ``waiting_kind`` and ``problem_kind`` name in one word what ``waiting`` and ``problem`` say.
+    """
+
+    topic: str
+    partition: int
+    table: str | None = None
+    native: bool = False
+    leader_here: bool = True
+    tiered_start: int | None = None
+    tiered_end: int | None = None
+    stable_end: int | None = None
+    log_start: int | None = None
+    lag_ms: int = 0
+    waiting: str | None = None
+    waiting_kind: str | None = None
+    problem: str | None = None
+    problem_kind: str | None = None
+    spool_bytes: int = 0
+    at_risk_bytes: int = 0
+    local_log_bytes: int = 0
+    rows: int = 0
+    raw_rows: int = 0
+    undecodable_rows: int = 0
+    skipped_offsets: int = 0
+    reason_rows: int = 0
+    awaiting_rows: int = 0
+    refusals: int = 0
+    last_refusal: str | None = None
+    copied_end: int | None = None
+    copy_wait_ms: int = 0
+
+    @property
+    def lag_records(self) -> int:
+        """Stable offsets that are not in the table."""
+        if self.stable_end is None:
+            return 0
+        return max(0, self.stable_end - (self.tiered_end or 0))

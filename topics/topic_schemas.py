@@ -1,0 +1,120 @@
+"""The writers' schemas of one topic: which are known, asked for or given up, and how they get into its table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from engine.clock import Clock
+from engine.errors import Invalid, Unavailable
+from engine.formats.codec import CodecSpec
+from engine.formats.proposals import on_conflict_of
+from engine.schemas.source import Role
+from engine.table.commit.writer import TableWriter
+from engine.table.topic_table import TableFacts, TopicTable
+from topics.needs_schemas import NeedsSchemas
+from topics.schema_inference import SchemaInference
+from topics.schema_resolver import SchemaResolver
+from topics.topic_rule import TopicRule
+
+
+class TopicSchemas:
+    """Those of the topic's values and of its keys. Safe to use from several threads.
+
+    No table is kept: each method takes a state of it, old or new, and gives back the one that it left. What changes the
+    table raises Unavailable, Corrupt, CommitUnknown as the writer does. ``patience_ms`` and ``retry_ms`` as
+    ``SchemaResolver``.
+    """
+
+    def __init__(
+        self, *, topic: str, rule: TopicRule, writer: TableWriter, clock: Clock, patience_ms: int, retry_ms: int
+    ) -> None:
+        def of(role: Role, schema_format: str) -> _RoleSchemas:
+            resolver = SchemaResolver(
+                rule.schema_source,
+                topic=topic,
+                role=role,
+                schema_format=schema_format,
+                clock=clock,
+                patience_ms=patience_ms,
+                retry_ms=retry_ms,
+            )
+            return _RoleSchemas(role, rule, writer, resolver)
+
+        # An id that was given up for values may be a key's all the same: each has a list of its own.
+        self._values, self._keys = of(Role.VALUE, rule.value_format), of(Role.KEY, rule.layout.key)
+        self._has_typed_key = rule.layout.has_typed_key
+
+    def facts(self, table: TopicTable, *, may_infer: bool = True) -> TableFacts:
+        """What workers need of the table, the ids that were given up included.
+
+        ``may_infer``: columns may be inferred from the records, as they are from new ones and never from old ones.
+        """
+        facts = table.facts
+        key_codec = facts.key_codec
+        return replace(
+            facts,
+            codec=self._values.codec(facts.codec, table, may_infer=may_infer),
+            key_codec=None if key_codec is None else self._keys.codec(key_codec, table, may_infer=may_infer),
+        )
+
+    def resolve(self, table: TopicTable, needed: NeedsSchemas) -> tuple[TopicTable, Unavailable | None]:
+        """Get these schemas into the table, or give them up; the error to wait out when the source is away."""
+        table, of_values = self._values.resolve(table, needed.schema_ids, needed.proposed_schemas)
+        table, of_keys = self._keys.resolve(table, needed.key_schema_ids, needed.proposed_key_schemas)
+        return table, of_values or of_keys
+
+    def obtainable(self, needed: NeedsSchemas) -> tuple[NeedsSchemas, Unavailable | None]:
+        """Which of these ids the source has; and the error to wait out when the source is away."""
+        values, of_values = self._values.resolver.resolve(needed.schema_ids)
+        keys, of_keys = self._keys.resolver.resolve(needed.key_schema_ids)
+        return NeedsSchemas(schema_ids=frozenset(values), key_schema_ids=frozenset(keys)), of_values or of_keys
+
+    def add_newest(self, table: TopicTable) -> tuple[TopicTable, bool]:
+        """Give the table the columns of its subjects' newest schemas; whether there were some of values. A registry
+        that is away has none now: records bring the schemas they need."""
+        values = self._values.resolver.newest()
+        keys = self._keys.resolver.newest() if self._has_typed_key else {}
+        return self._keys.add(self._values.add(table, values), keys), bool(values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedTopic:
+    """A topic as the daemon that leads some of its partitions last saw it; others' files are their own daemons' to
+    replace. ``table`` may be old by the time it is looked at."""
+
+    schemas: TopicSchemas
+    table: TopicTable
+    partitions: frozenset[int]
+
+
+class _RoleSchemas:
+    """Those of the values, or of the keys."""
+
+    def __init__(self, role: Role, rule: TopicRule, writer: TableWriter, resolver: SchemaResolver) -> None:
+        of_keys = role is Role.KEY
+        self.resolver = resolver
+        self._writer = writer
+        self._store = writer.add_key_schemas if of_keys else writer.add_schemas
+        self._on_conflict = on_conflict_of(rule.key_options if of_keys else rule.codec_options)
+        self._inference = SchemaInference(rule, role)
+
+    def codec(self, stored: CodecSpec, table: TopicTable, *, may_infer: bool) -> CodecSpec:
+        inference = self._inference.options(table) if may_infer else {}
+        return replace(stored, unresolved=self.resolver.given_up(), options={**stored.options, **inference})
+
+    def resolve(
+        self, table: TopicTable, schema_ids: Collection[int], proposed: Collection[str]
+    ) -> tuple[TopicTable, Unavailable | None]:
+        if proposed:
+            table = self._inference.add(self._writer, table, proposed)
+        schemas, waiting = self.resolver.resolve(schema_ids)
+        return self.add(table, schemas), waiting
+
+    def add(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
+        for schema_id, text in schemas.items():
+            try:
+                table = self._store(table, {schema_id: text}, on_conflict=self._on_conflict)
+            except Invalid as error:
+                self.resolver.give_up(schema_id, error.problem)
+        return table

@@ -1,0 +1,59 @@
+"""The port through which work is done: in this process, or in Spark's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeAlias, TypeVar
+
+from engine.errors import FloebergError, Unavailable
+
+Key = TypeVar("Key")
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+Answered: TypeAlias = Answer | FloebergError
+"""What became of a task: its result, or the error that is its own."""
+
+
+class Workers(Protocol):
+    """Safe to use from several threads."""
+
+    def start(self) -> None:
+        """Get ready now rather than with the first task. Raises Unavailable."""
+
+    def stop(self) -> None:
+        """End what was started; work under way fails."""
+
+    def run(self, work: Callable[[Task], Answer], tasks: Mapping[Key, Task]) -> Iterator[tuple[Key, Answered[Answer]]]:
+        """Call ``work``, a picklable function, with each task; one answer a task under its key, in any order.
+
+        Nothing is done before the first answer is asked for. A task that fails, or ends its process, takes no other
+        down: whatever it raises comes back as its error, Unavailable where it is not one of ours.
+        """
+
+
+def guarded(work: Callable[[Task], Answer], task: Task) -> Answered[Answer]:
+    """``work(task)`` for a worker's loop: an error that nobody foresaw is its task's, not the job's."""
+    try:
+        return work(task)
+    except FloebergError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - the outermost guard of the worker's loop
+        return Unavailable(
+            f"a task ended with an error that is not one of ours: {error!r}",
+            next_step="it is tried again; if it stays, report it with this message.",
+        )
+
+
+class InProcessWorkers:
+    """One task after the other in this process: for tests, benchmarks and a single run without a JVM."""
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def run(self, work: Callable[[Task], Answer], tasks: Mapping[Key, Task]) -> Iterator[tuple[Key, Answered[Answer]]]:
+        for key, task in tasks.items():
+            yield key, guarded(work, task)
