@@ -18,8 +18,9 @@ from pyiceberg.table import CommitTableResponse
 from bench.measurement import Measurement
 from engine.clock import SystemClock
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
-from engine.table.commit.range_append import Outcome
-from engine.table.commit.writer import COMMIT_ATTEMPTS, TableWriter
+from engine.table.commit.session import COMMIT_ATTEMPTS
+from engine.table.commit.writer import TableWriter
+from engine.table.ledger import Outcome
 from tests.engine.table.table_examples import TOPIC, TOPIC_ID, append_of, ensure_table
 from tests.support.rest_catalog import RestCatalogServer
 

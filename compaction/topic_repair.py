@@ -17,8 +17,9 @@ from engine.clock import Clock
 from engine.errors import FloebergError, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.parquet.settings import ParquetSettings
-from engine.table.commit.replacement import FileReplacement, ReplacementOutcome
+from engine.table.commit.replacement import FileReplacement
 from engine.table.commit.writer import TableWriter
+from engine.table.ledger import Outcome
 from engine.table.proof.verifier import Verifier
 from engine.table.repair.candidates import KeptRows, Look, RepairCandidates, knowledge_of
 from engine.table.repair.file import Redecoded, RepairTask, reasons_in, repair_file
@@ -257,7 +258,7 @@ class TopicRepair:
         self.table = result.table
         reach(FaultPoint.REPAIRS_TOLD)
         for (replacement, gained), outcome in zip(ready, result.outcomes, strict=True):
-            if outcome is ReplacementOutcome.GONE:
+            if outcome is Outcome.GONE:
                 turn.gone += 1
                 continue
             turn.replaced += 1

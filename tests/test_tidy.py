@@ -98,6 +98,23 @@ def test_pyspark_is_imported_only_in_spark_modules() -> None:
     assert not wrong
 
 
+COMMITTING_CALLS = {"_do_commit", "commit_table", "commit_transaction", "commit_once", "transaction"}
+"""What changes a table: pyiceberg's own calls, and the one of ours that makes them."""
+
+
+def test_only_the_commit_room_commits() -> None:
+    """And the catalogs, where they implement what it calls."""
+    rooms = ("engine", "tiering", "compaction", "retention", "serving", "floeberg")
+    found = {
+        str(path.relative_to(ROOT).parent)
+        for path in sources(".py")
+        if path.relative_to(ROOT).parts[0] in rooms
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMMITTING_CALLS
+    }
+    assert found == {"engine/table/commit", "engine/table/catalog"}
+
+
 def swallows_everything(handler: ast.ExceptHandler, lines: list[str]) -> bool:
     """Catches whatever comes, neither raises it again at its end nor is marked as a loop's outermost guard."""
     caught = handler.type

@@ -16,7 +16,8 @@ from engine.clock import Clock
 from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
-from engine.table.commit.range_append import CommitResult, Outcome
+from engine.table.commit.range_append import CommitResult
+from engine.table.ledger import Outcome
 from engine.topic_partition import TopicIdPartition
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.observation import PartitionState

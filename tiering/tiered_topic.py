@@ -9,9 +9,9 @@ from engine.errors import Unavailable
 from engine.formats.proposals import first_fields
 from engine.parquet.settings import ParquetSettings
 from engine.table.commit.identity import check_same
-from engine.table.commit.range_append import CommitResult, Outcome, RangeAppend
+from engine.table.commit.range_append import CommitResult, RangeAppend
 from engine.table.commit.writer import TableWriter
-from engine.table.ledger import LedgerEntry
+from engine.table.ledger import LedgerEntry, Outcome
 from engine.table.topic_table import TableFacts, TopicTable
 from tiering.tiering_limits import TieringLimits
 from topics.needs_schemas import NeedsSchemas

@@ -63,24 +63,28 @@ class LedgerEntry:
         return entry
 
 
-class Decision(Enum):
-    """What a commit of a range means against the ledger it is asserted on."""
+class Outcome(Enum):
+    """What becomes of a range or a file that a table is to get; of a range, by the ledger line its commit asserts."""
 
-    ACCEPT = "accept"
-    """The range begins where the ledger ends, and nobody newer has taken over."""
+    COMMITTED = "committed"
+    """It begins where the ledger ends and nobody newer has taken over: in the table once the commit succeeds."""
     ALREADY_THERE = "already there"
-    """Every offset of the range is in the table: nothing to do."""
+    """Every offset was in the table before; this append's file, if it has one, is not referenced."""
     GAP = "gap"
-    """Offsets between the ledger's end and the range would be lost."""
+    """It begins after the ledger's end: offsets in between would be lost."""
+    BEFORE_START = "before the start"
+    """It begins before the first offset that the table ever held of the partition."""
     OVERLAP = "overlap"
-    """Some offsets of the range are in the table and some are not: plan again from the ledger's end."""
+    """A part of the range is in the table: plan again from the ledger's end."""
     FENCED = "fenced"
-    """Somebody with a newer leader epoch has committed: this process no longer owns the partition."""
+    """A newer leader epoch has committed: this process no longer owns the partition."""
+    GONE = "gone"
+    """The file to be replaced is not in the table any more: somebody else was first. Nothing refers to the new one."""
 
 
 def decide(
     entry: LedgerEntry | None, *, added: OffsetRange, leader_epoch: int, skipped: OffsetRange | None = None
-) -> Decision:
+) -> Outcome:
     """Whether ``added`` may be appended to a partition whose ledger line is ``entry`` (None: nothing stored yet).
 
     ``skipped``: offsets right before the range that Kafka deleted before anybody could store them; they count as
@@ -90,17 +94,17 @@ def decide(
     if added.is_empty:
         raise Invalid(f"a commit needs offsets, {added} has none")
     if entry is None:
-        return Decision.ACCEPT
+        return Outcome.COMMITTED
     if entry.range.covers(added):
-        return Decision.ALREADY_THERE
+        return Outcome.ALREADY_THERE
     if leader_epoch < entry.epoch:
-        return Decision.FENCED
+        return Outcome.FENCED
     if added.start == entry.end:
-        return Decision.ACCEPT
+        return Outcome.COMMITTED
     if added.start > entry.end:
         bridged = skipped is not None and skipped.start <= entry.end and skipped.end == added.start
-        return Decision.ACCEPT if bridged else Decision.GAP
-    return Decision.OVERLAP if added.end > entry.end and added.start >= entry.start else Decision.GAP
+        return Outcome.COMMITTED if bridged else Outcome.GAP
+    return Outcome.BEFORE_START if added.start < entry.start else Outcome.OVERLAP
 
 
 def extend(entry: LedgerEntry | None, *, added: OffsetRange, leader_epoch: int, digest: RangeDigest) -> LedgerEntry:
@@ -117,7 +121,7 @@ def extend(entry: LedgerEntry | None, *, added: OffsetRange, leader_epoch: int, 
 
 
 def parse_ledger(properties: Mapping[str, str]) -> dict[int, LedgerEntry]:
-    """Every partition's line out of a table's properties. Raises Invalid for a line that nobody wrote."""
+    """Every partition's line out of a table's properties. Raises Invalid for a malformed line."""
     ledger: dict[int, LedgerEntry] = {}
     for name, text in properties.items():
         if not name.startswith(LEDGER_PREFIX):

@@ -8,8 +8,8 @@ from typing import Any
 from pyiceberg.manifest import ManifestFile, read_manifest_list
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update.snapshot import _FastAppendFiles, _SnapshotProducer
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles, _SnapshotProducer
 
 from engine.table.manifest_seal import (
     ChecksumIO,
@@ -24,10 +24,19 @@ from engine.table.seal import current_manifest_seal
 
 
 class SealedProducer(_SnapshotProducer[Any]):
-    """Before one of the library's producers, which must have a ``ChecksumIO``."""
+    """Stands before one of the library's producers in a class's bases."""
 
+    _made_as: Operation
     _io: ChecksumIO
     _listed: tuple[ManifestFile, ...] = ()
+
+    def __init__(self, table: Table, transaction: Transaction, summary: Mapping[str, str]) -> None:
+        super().__init__(
+            operation=self._made_as,
+            transaction=transaction,
+            io=checksum_io(table),
+            snapshot_properties=dict(summary),
+        )
 
     def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         listed: list[ManifestFile] = super()._process_manifests(manifests)
@@ -84,13 +93,22 @@ class SealedProducer(_SnapshotProducer[Any]):
 class AppendFiles(SealedProducer, _FastAppendFiles):
     """The library's fast append: one manifest more, those before are not looked at."""
 
-    def __init__(self, table: Table, transaction: Transaction, summary: Mapping[str, str]) -> None:
-        super().__init__(
-            operation=Operation.APPEND,
-            transaction=transaction,
-            io=checksum_io(table),
-            snapshot_properties=dict(summary),
-        )
+    _made_as = Operation.APPEND
+
+
+class ReplaceFiles(SealedProducer, _OverwriteFiles):
+    """Files go and files come, and the records stay what they are: the operation ``replace``.
+
+    Manifests that held a file that goes are written again without it. Source: the Iceberg table specification,
+    "Snapshots". pyiceberg 0.12 has an overwrite, whose producer does all but the name, and refuses to sum a
+    replacement up.
+    """
+
+    _made_as = Operation.OVERWRITE
+
+    def _summary(self, snapshot_properties: dict[str, str] | None = None) -> Summary:
+        summed_up = super()._summary(snapshot_properties or {})
+        return Summary(operation=Operation.REPLACE, **summed_up.additional_properties)
 
 
 def checksum_io(table: Table) -> ChecksumIO:

@@ -53,6 +53,23 @@ def newer_state(table: TopicTable) -> TableState | None:
     return None
 
 
+def check_newest(table: TopicTable) -> None:
+    """Raises Corrupt where the catalog points to an earlier state of the table, Unavailable.
+
+    Asked before offsets are recorded as skipped: what Kafka deleted may be in the state that was lost sight of.
+    """
+    newer = newer_state(table)
+    if newer is not None:
+        raise Corrupt(
+            f"the catalog points to an earlier state of the table than {newer.path}, which may hold the offsets "
+            "that would be recorded as skipped",
+            topic=table.topic,
+            file=table.metadata_location,
+            next_step=f"stop Floeberg, register that file, start it, then floeberg fsck {table.topic}; where the "
+            "earlier state is the one that is wanted, remove the later metadata files",
+        )
+
+
 def _number(path: str) -> int | None:
     match = _NAME.fullmatch(path.rpartition("/")[2])
     return None if match is None else int(match[1])

@@ -30,10 +30,10 @@ from engine.offset_range import OffsetRange
 from engine.records.records import Headers, Records
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog, table_identifier, warehouse_of
 from engine.table.columns import TableLayout
-from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.range_append import RangeAppend
 from engine.table.commit.writer import TableWriter
 from engine.table.data_file import FileDescription
-from engine.table.ledger import LEDGER_PREFIX, LedgerEntry
+from engine.table.ledger import LEDGER_PREFIX, LedgerEntry, Outcome
 from engine.table.loading import TableLoader
 from engine.table.proof.verification import verify_file
 from engine.table.proof.verifier import Verifier

@@ -20,8 +20,9 @@ from engine.reading.log_reader import LogReader
 from engine.records.records import Records
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.columns import TableLayout
-from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.range_append import RangeAppend
 from engine.table.commit.writer import TableWriter
+from engine.table.ledger import Outcome
 from engine.table.proof.verification import Verification
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable

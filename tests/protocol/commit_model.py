@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST
-from engine.table.ledger import Decision, LedgerEntry, decide, extend
+from engine.table.ledger import LedgerEntry, Outcome, decide, extend
 
 SEGMENT_ENDS = ((2,), (1, 2))
 """Where the closed segments of each daemon's replica end: never at the same offsets but the last."""
@@ -202,8 +202,8 @@ class CommitModel:
         asked_as = epoch if self._rules.checks_epoch or line is None else max(epoch, line.epoch)
         entry = None if line is None else line.entry
         decision = decide(entry, added=planned.offsets, leader_epoch=asked_as)
-        if decision is not Decision.ACCEPT:
-            settled = daemon._replace(planned=None, epoch=None if decision is Decision.FENCED else epoch, loaded=None)
+        if decision is not Outcome.COMMITTED:
+            settled = daemon._replace(planned=None, epoch=None if decision is Outcome.FENCED else epoch, loaded=None)
             yield Step(f"{who} is told: {decision.value}", _with(state, who, settled))
             return
         after = Line.of(extend(entry, added=planned.offsets, leader_epoch=epoch, digest=EMPTY_DIGEST))

@@ -7,12 +7,12 @@ from typing import Any
 from unittest import mock
 
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table import Table, Transaction
+from pyiceberg.table import Table
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
 
-from engine.errors import CommitUnknown
+from engine.errors import CommitUnknown, FloebergError
 from engine.table.catalog import access as catalogs
-from engine.table.commit import writer as table_writer
+from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.data_file import FileDescription, FileFooter
 
 
@@ -32,17 +32,7 @@ def footer_of(file: FileDescription) -> FileFooter:
 
 def blind_retry() -> AbstractContextManager[Any]:
     """As the library would: the same files and properties again, on whatever is newest now."""
-    right = catalogs.commit
-
-    def commit(table: Table, transaction: Transaction) -> None:
-        try:
-            right(table, transaction)
-        except catalogs.CommitConflict:
-            newest = _newest(table)
-            right(newest, _made_again(newest, table, transaction))
-            table.metadata, table.metadata_location = newest.metadata, newest.metadata_location
-
-    return mock.patch.object(catalogs, "commit", commit)
+    return _made_again_after(CommitConflict)
 
 
 def snapshot_not_asserted() -> AbstractContextManager[Any]:
@@ -52,74 +42,78 @@ def snapshot_not_asserted() -> AbstractContextManager[Any]:
     number is taken from the newest state, as a catalog that numbers snapshots itself would.
     """
 
-    def commit(table: Table, transaction: Transaction) -> None:
-        newest = _newest(table)
+    def commit(transaction: TableTransaction) -> None:
+        table, newest = transaction._table, _newest(transaction)
         moved = newest.metadata.current_snapshot_id != table.metadata.current_snapshot_id
-        sent = _made_again(newest, table, transaction) if moved else transaction
+        sent = _made_again(newest, transaction) if moved else transaction
         kept = tuple(one for one in sent._requirements if not isinstance(one, AssertRefSnapshotId))
         try:
             table._do_commit(sent._updates, (*kept, AssertTableUUID(uuid=table.metadata.table_uuid)))
         except CommitFailedException as error:
-            raise catalogs.CommitConflict(f"another commit came first: {error}") from error
+            raise CommitConflict(f"another commit came first: {error}") from error
         except Exception as error:
             raise CommitUnknown(f"the commit was not answered: {error!r}") from error
 
-    return mock.patch.object(catalogs, "commit", commit)
+    return mock.patch.object(TableTransaction, "commit_once", commit)
 
 
 def unanswered_commit_made_again() -> AbstractContextManager[Any]:
     """After a lost answer the same files are added once more, and the ledger is not asked."""
-    right = catalogs.commit
-
-    def commit(table: Table, transaction: Transaction) -> None:
-        try:
-            right(table, transaction)
-        except CommitUnknown:
-            newest = _newest(table)
-            right(newest, _made_again(newest, table, transaction))
-            table.metadata, table.metadata_location = newest.metadata, newest.metadata_location
-
-    return mock.patch.object(catalogs, "commit", commit)
+    return _made_again_after(CommitUnknown)
 
 
 def unanswered_commit_taken_for_done() -> AbstractContextManager[Any]:
     """After a lost answer the writer goes on as if the commit were there."""
-    right = catalogs.commit
+    right = TableTransaction.commit_once
 
-    def commit(table: Table, transaction: Transaction) -> None:
+    def commit(transaction: TableTransaction) -> None:
         try:
-            right(table, transaction)
+            right(transaction)
         except CommitUnknown:
-            table.metadata = transaction.table_metadata
+            transaction._table.metadata = transaction.table_metadata
 
-    return mock.patch.object(table_writer.catalogs, "commit", commit)
+    return mock.patch.object(TableTransaction, "commit_once", commit)
 
 
-def _newest(table: Table) -> Table:
-    newest = catalogs.load(table.catalog, table.name())
+def _made_again_after(failure: type[FloebergError]) -> AbstractContextManager[Any]:
+    right = TableTransaction.commit_once
+
+    def commit(transaction: TableTransaction) -> None:
+        try:
+            right(transaction)
+        except failure:
+            table, newest = transaction._table, _newest(transaction)
+            right(_made_again(newest, transaction))
+            table.metadata, table.metadata_location = newest.metadata, newest.metadata_location
+
+    return mock.patch.object(TableTransaction, "commit_once", commit)
+
+
+def _newest(transaction: TableTransaction) -> Table:
+    newest = catalogs.load(transaction._table.catalog, transaction._table.name())
     assert newest is not None, "tables are never dropped"
     return newest
 
 
-def _made_again(newest: Table, table: Table, transaction: Transaction) -> Transaction:
-    """The transaction's files and properties, as it was decided on ``table``, on top of ``newest``."""
-    again = catalogs.begin(newest)
+def _made_again(newest: Table, transaction: TableTransaction) -> TableTransaction:
+    """The transaction's files and properties, as they were decided on its table, on top of ``newest``."""
+    again = TableTransaction(newest)
     append = again.update_snapshot().fast_append()
-    for file in _files_added(table, transaction):
+    for file in _files_added(transaction):
         append.append_data_file(file)
     append.commit()
     again._updates += tuple(one for one in transaction._updates if one.action == "set-properties")
     return again
 
 
-def _files_added(table: Table, transaction: Transaction) -> list[Any]:
+def _files_added(transaction: TableTransaction) -> list[Any]:
     for update in transaction._updates:
         if isinstance(update, AddSnapshotUpdate):
             snapshot = update.snapshot
             return [
                 entry.data_file
-                for manifest in snapshot.manifests(table.io)
+                for manifest in snapshot.manifests(transaction._table.io)
                 if manifest.added_snapshot_id == snapshot.snapshot_id
-                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+                for entry in manifest.fetch_manifest_entry(transaction._table.io, discard_deleted=True)
             ]
     return []

@@ -16,9 +16,9 @@ from engine.kafka_log.segment import AbortedBatches, read_transaction_index
 from engine.reading import log_reader
 from engine.table import ledger
 from engine.table.catalog import access as catalogs
-from engine.table.commit import plan as table_commit
-from engine.table.commit.writer import TableWriter
-from engine.table.ledger import Decision
+from engine.table.commit import range_append
+from engine.table.commit.session import TableSession
+from engine.table.ledger import Outcome
 from engine.table.proof import verifier
 from engine.table.proof.verifier import VERIFIERS_TOKEN, VerifiedRange, Verifier
 from engine.table.topic_table import TopicTable
@@ -35,15 +35,15 @@ from workers.read_back import ReadBackTask
 Patch = Callable[[], AbstractContextManager[Any]]
 
 
-def deciding(wrong: Decision, instead: Decision) -> Patch:
+def deciding(wrong: Outcome, instead: Outcome) -> Patch:
     """``decide`` with one answer taken for another."""
     right = ledger.decide
 
-    def decide(*args: Any, **named: Any) -> Decision:
+    def decide(*args: Any, **named: Any) -> Outcome:
         decision = right(*args, **named)
         return instead if decision is wrong else decision
 
-    return lambda: mock.patch.object(table_commit, "decide", decide)
+    return lambda: mock.patch.object(range_append, "decide", decide)
 
 
 def ledger_end_off_by(step: int) -> Patch:
@@ -53,7 +53,7 @@ def ledger_end_off_by(step: int) -> Patch:
         entry = right(*args, **named)
         return replace(entry, end=entry.end + step) if entry.end + step > entry.start else entry
 
-    return lambda: mock.patch.object(table_commit, "extend", extend)
+    return lambda: mock.patch.object(range_append, "extend", extend)
 
 
 def ledger_forgets_digests() -> AbstractContextManager[Any]:
@@ -62,7 +62,7 @@ def ledger_forgets_digests() -> AbstractContextManager[Any]:
     def extend(entry: ledger.LedgerEntry | None, *, digest: Any, **named: Any) -> ledger.LedgerEntry:
         return replace(right(entry, digest=digest, **named), digest=digest)
 
-    return mock.patch.object(table_commit, "extend", extend)
+    return mock.patch.object(range_append, "extend", extend)
 
 
 def copied_before_it_is_verified() -> AbstractContextManager[Any]:
@@ -230,13 +230,10 @@ def empty_values_taken_for_null() -> AbstractContextManager[Any]:
 def names_trusted() -> AbstractContextManager[Any]:
     """A topic that was created again gets the table of the one before it."""
 
-    def load(self: TableWriter, topic: str, topic_id: str) -> Any:
-        table = catalogs.load(self._catalog, catalogs.table_identifier(self._namespace, topic))
-        if table is not None:
-            self._tables[topic_id] = table
-        return table
+    def load(self: TableSession) -> Any:
+        return catalogs.load(self.catalog, self._identifier)
 
-    return mock.patch.object(TableWriter, "_load", load)
+    return mock.patch.object(TableSession, "_load", load)
 
 
 def log_start_ignored_by_the_planner() -> AbstractContextManager[Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.table.ledger import Decision
+from engine.table.ledger import Outcome
 from tests.simulation import mutated_commits, mutated_parts
 from tests.simulation.mutated_parts import Patch
 from tests.simulation.profile import EVERYTHING, Focus
@@ -27,22 +27,22 @@ TRANSACTIONS = Focus(steps=("produce-transaction", "end-transaction"))
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         name="the epoch is not checked",
-        patch=mutated_parts.deciding(Decision.FENCED, Decision.ACCEPT),
+        patch=mutated_parts.deciding(Outcome.FENCED, Outcome.COMMITTED),
         focus=Focus(steps=("rogue-commit", "elect")),
     ),
     Mutation(
         name="a gap is accepted",
-        patch=mutated_parts.deciding(Decision.GAP, Decision.ACCEPT),
+        patch=mutated_parts.deciding(Outcome.GAP, Outcome.COMMITTED),
         focus=Focus(steps=("rogue-commit",)),
     ),
     Mutation(
         name="an overlap is accepted",
-        patch=mutated_parts.deciding(Decision.OVERLAP, Decision.ACCEPT),
+        patch=mutated_parts.deciding(Outcome.OVERLAP, Outcome.COMMITTED),
         focus=Focus(steps=("rogue-commit",)),
     ),
     Mutation(
         name="what is already there is added again",
-        patch=mutated_parts.deciding(Decision.ALREADY_THERE, Decision.ACCEPT),
+        patch=mutated_parts.deciding(Outcome.ALREADY_THERE, Outcome.COMMITTED),
         focus=Focus(steps=("rogue-commit",)),
     ),
     Mutation(name="the ledger ends one too late", patch=mutated_parts.ledger_end_off_by(1)),

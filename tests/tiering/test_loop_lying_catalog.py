@@ -14,7 +14,7 @@ from engine.fsck.check import fsck_table
 from engine.table.catalog.access import open_catalog
 from engine.table.catalog.deferred import open_catalog_when_there
 from engine.table.catalog.rest import TIMEOUT_PROPERTY
-from engine.table.commit import writer as table_writer
+from engine.table.commit import session as table_session
 from engine.table.commit.writer import TableWriter
 from engine.topic_partition import TopicIdPartition
 from floeberg.status_board import StatusBoard
@@ -118,7 +118,7 @@ def test_catalog_that_commits_nothing_is_told_and_costs_few_files_until_it_does(
     kind: type[FloebergError],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table_writer, "COMMIT_ATTEMPTS", 2)
+    monkeypatch.setattr(table_session, "COMMIT_ATTEMPTS", 2)
     loop = world.lied_to_loop(answer)
     board = StatusBoard(version="test", clock=SystemClock(), limits=TieringLimits())
     loop.on_cycle(board.note_cycle)

@@ -17,7 +17,7 @@ from engine.fault_points import FaultPoint, reach
 
 TIMEOUT_PROPERTY = "rest.timeout-ms"
 DEFAULT_TIMEOUT_MS = 30_000
-"""How long a catalog may be silent: its commits take milliseconds, one behind a busy database some seconds."""
+"""How long a catalog may be silent: its commits take milliseconds, one that waits for a busy database some seconds."""
 
 
 class BoundedRestCatalog(RestCatalog):

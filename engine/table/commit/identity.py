@@ -13,8 +13,19 @@ from engine.errors import Invalid
 from engine.formats.codec import CodecSpec
 from engine.formats.format_facts import FORMATS
 from engine.table.columns import TableLayout
-from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_PROPERTY
+from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY
 from engine.table.topic_table import TopicTable
+
+
+def topic_id_of(table: Table) -> str:
+    """Raises Invalid for a table that is not a topic's."""
+    topic_id: str | None = table.metadata.properties.get(TOPIC_ID_PROPERTY)
+    if topic_id is None:
+        raise Invalid(
+            f"the table {'.'.join(table.name())} exists and is not a topic's",
+            next_step="rename that table, or set another namespace",
+        )
+    return topic_id
 
 
 def check_same(

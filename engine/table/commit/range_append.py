@@ -1,14 +1,20 @@
-"""What a commit is asked to add, and what became of it."""
+"""What moves the ledger: ranges that are appended, each decided against its partition's line, and log starts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
+from engine.parquet.settings import ParquetSettings
 from engine.records.digest import EMPTY_DIGEST, RangeDigest
+from engine.table.commit.change import Change, Decision, SnapshotUpdate
+from engine.table.ledger import LEDGER_PREFIX, LedgerEntry, Outcome, decide, extend, ranges_to_json
 from engine.table.proof.verifier import VerifiedFile
+from engine.table.properties import EMPTY_PREFIX, RANGE_PREFIX, SKIPPED_PREFIX
+from engine.table.sealed_snapshot import AppendFiles
+from engine.table.states import check_newest
 from engine.table.topic_table import TopicTable
 
 
@@ -48,20 +54,6 @@ class RangeAppend:
             )
 
 
-class Outcome(Enum):
-    """What became of one append."""
-
-    COMMITTED = "committed"
-    ALREADY_THERE = "already there"
-    """Every offset was in the table before; this append's file, if it has one, is not referenced."""
-    GAP = "gap"
-    """The range does not begin where the table ends: offsets in between would be lost."""
-    OVERLAP = "overlap"
-    """A part of the range is in the table: plan again from the ledger's end."""
-    FENCED = "fenced"
-    """A newer leader epoch has committed: this process no longer owns the partition."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendResult:
     """One append and what became of it."""
@@ -77,5 +69,87 @@ class CommitResult:
     table: TopicTable
     results: tuple[AppendResult, ...]
 
-    def with_outcome(self, outcome: Outcome) -> tuple[RangeAppend, ...]:
-        return tuple(result.append for result in self.results if result.outcome is outcome)
+
+class AppendRanges(Change):
+    """``settings``: the encodings the files were written with, stored unless the table remembers as much already."""
+
+    producer = AppendFiles
+
+    def __init__(self, appends: Sequence[RangeAppend], settings: ParquetSettings | None = None) -> None:
+        self._appends = tuple(appends)
+        self._settings = settings
+        self.partitions = frozenset(append.partition for append in appends)
+
+    def decide(self, table: TopicTable) -> Decision:
+        """Every append, those of one partition in offset order and each on top of the ones before it."""
+        outcomes: dict[int, Outcome] = {}
+        ledger: dict[int, LedgerEntry] = {}
+        accepted: list[RangeAppend] = []
+        for index, one in sorted(enumerate(self._appends), key=lambda item: (item[1].partition, item[1].range.start)):
+            entry = ledger.get(one.partition, table.ledger.get(one.partition))
+            outcome = decide(entry, added=one.range, leader_epoch=one.leader_epoch, skipped=one.skipped)
+            outcomes[index] = outcome
+            if outcome is Outcome.COMMITTED:
+                ledger[one.partition] = extend(entry, added=one.range, leader_epoch=one.leader_epoch, digest=one.digest)
+                accepted.append(one)
+        if any(append.skipped is not None for append in accepted):
+            check_newest(table)
+        return Decision(
+            outcomes_if_committed=tuple(outcomes[index] for index in range(len(self._appends))),
+            update=self._update(table, accepted, ledger) if accepted else None,
+            is_refused=not {Outcome.COMMITTED, Outcome.ALREADY_THERE}.issuperset(outcomes.values()),
+        )
+
+    def _update(
+        self, table: TopicTable, accepted: Sequence[RangeAppend], ledger: dict[int, LedgerEntry]
+    ) -> SnapshotUpdate:
+        summary, properties = {}, {}
+        for partition, entry in ledger.items():
+            added = [append for append in accepted if append.partition == partition]
+            summary[f"{RANGE_PREFIX}{partition}"] = ranges_to_json(append.range for append in added)
+            properties[f"{LEDGER_PREFIX}{partition}"] = entry.to_json()
+            empty = [append.range for append in added if append.file is None]
+            if empty:
+                properties[f"{EMPTY_PREFIX}{partition}"] = ranges_to_json([*table.empty.get(partition, ()), *empty])
+            skipped = [_bridged(table, append) for append in added if append.skipped is not None]
+            if skipped:
+                known = table.skipped.get(partition, ())
+                properties[f"{SKIPPED_PREFIX}{partition}"] = ranges_to_json([*known, *skipped])
+        if self._settings is not None and self._settings != table.settings:
+            properties |= self._settings.to_properties()
+        files = tuple(append.file.description for append in accepted if append.file is not None)
+        return SnapshotUpdate(summary=summary, properties=properties, added=files)
+
+
+class SetLogStart(Change):
+    """The horizon of a partition's stream. It never moves back."""
+
+    producer = AppendFiles
+
+    def __init__(self, partition: int, log_start: int) -> None:
+        self._partition = partition
+        self._log_start = log_start
+        self.partitions = frozenset({partition})
+
+    def decide(self, table: TopicTable) -> Decision:
+        """Raises Invalid for a partition without a ledger line or a horizon beyond the ledger's end."""
+        entry = table.ledger.get(self._partition)
+        if entry is None or self._log_start > entry.end:
+            end = 0 if entry is None else entry.end
+            raise Invalid(
+                f"the log start {self._log_start} lies beyond what is stored, which ends at {end}",
+                topic=table.topic,
+                partition=self._partition,
+            )
+        if self._log_start <= entry.log_start:
+            return Decision()
+        line = replace(entry, log_start=self._log_start)
+        return Decision(update=SnapshotUpdate(properties={f"{LEDGER_PREFIX}{self._partition}": line.to_json()}))
+
+
+def _bridged(table: TopicTable, append: RangeAppend) -> OffsetRange:
+    """The skipped offsets that are truly missing: those from the ledger's end on."""
+    assert append.skipped is not None, "only an append that skips offsets bridges a gap"
+    entry = table.ledger.get(append.partition)
+    start = append.skipped.start if entry is None else max(append.skipped.start, entry.end)
+    return OffsetRange(start=min(start, append.skipped.end), end=append.skipped.end)

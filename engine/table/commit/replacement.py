@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
-
-from pyiceberg.table import Table, Transaction
 
 from engine.errors import Invalid
-from engine.fault_points import FaultPoint, reach
+from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.records.digest import RangeDigest
-from engine.table.catalog.access import begin
-from engine.table.commit.plan import stage_sealed
-from engine.table.commit.replace_snapshot import ReplaceFiles
-from engine.table.ledger import ranges_to_json
+from engine.table.commit.change import Change, Decision, SnapshotUpdate
+from engine.table.ledger import Outcome, ranges_to_json
 from engine.table.manifests import ManifestReader, SnapshotFiles, TableFile
 from engine.table.proof.verifier import VerifiedFile
 from engine.table.properties import REPLACED_PREFIX
+from engine.table.sealed_snapshot import ReplaceFiles
 from engine.table.topic_table import TopicTable
 
 
@@ -55,25 +51,9 @@ class FileReplacement:
             )
 
 
-class ReplacementOutcome(Enum):
-    """What became of one replacement."""
-
-    REPLACED = "replaced"
-    GONE = "gone"
-    """The old file is not in the table any more: somebody else replaced it. Nothing refers to the new one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplacementResult:
-    """``outcomes`` in the order the replacements were given; ``table`` as it is afterwards."""
-
-    table: TopicTable
-    outcomes: tuple[ReplacementOutcome, ...]
-
-
 def decide_replacements(
     files: SnapshotFiles, replacements: Sequence[FileReplacement]
-) -> tuple[tuple[ReplacementOutcome, ...], tuple[FileReplacement, ...]]:
+) -> tuple[tuple[Outcome, ...], tuple[FileReplacement, ...]]:
     """(what becomes of each if a commit succeeds, those to commit), by the files of a loaded state.
 
     Pure. An old file must be listed as it was when it was read, and whole; a new one that is listed already was put
@@ -89,48 +69,45 @@ def decide_replacements(
             accepted.append(replacement)
             taken.add(old.path)
         is_there = unchanged or new.path in whole
-        outcomes.append(ReplacementOutcome.REPLACED if is_there else ReplacementOutcome.GONE)
+        outcomes.append(Outcome.COMMITTED if is_there else Outcome.GONE)
     return tuple(outcomes), tuple(accepted)
 
 
-class Replacing:
-    """The change that a table's writer makes: decided anew on every state it tries to commit on."""
+class ReplaceDataFiles(Change):
+    """``settings``: the encodings of the new files; those of columns that the table knew none for are remembered."""
 
-    def __init__(self, replacements: Sequence[FileReplacement], settings: ParquetSettings | None) -> None:
+    producer = ReplaceFiles
+
+    def __init__(self, replacements: Sequence[FileReplacement], settings: ParquetSettings | None = None) -> None:
         self._replacements = tuple(replacements)
         self._settings = settings
         self._manifests = ManifestReader()
-        self.outcomes: tuple[ReplacementOutcome, ...] = ()
+        self.partitions = frozenset(replacement.old.partition for replacement in replacements)
 
-    def __call__(self, table: Table, view: TopicTable) -> tuple[Transaction, int | None] | None:
-        self.outcomes, accepted = decide_replacements(self._manifests.files(view), self._replacements)
-        if not accepted:
-            return None
-        reach(FaultPoint.COMMIT_DECIDED)
-        return _stage(table, view, accepted, self._settings)
-
-
-def _stage(
-    table: Table, view: TopicTable, accepted: Sequence[FileReplacement], settings: ParquetSettings | None
-) -> tuple[Transaction, int]:
-    """One ``replace`` snapshot; the encodings of columns that the table knew none for are remembered with it."""
-    partitions = sorted({replacement.old.partition for replacement in accepted})
-    summary = {
-        f"{REPLACED_PREFIX}{partition}": ranges_to_json(
-            replacement.old.range for replacement in accepted if replacement.old.partition == partition
+    def decide(self, table: TopicTable) -> Decision:
+        """By the table's manifests. Raises Corrupt (a manifest is missing or damaged), Unavailable."""
+        outcomes, accepted = decide_replacements(self._manifests.files(table), self._replacements)
+        return Decision(
+            outcomes_if_committed=outcomes,
+            update=self._update(table, accepted) if accepted else None,
+            is_refused=Outcome.GONE in outcomes,
         )
-        for partition in partitions
-    }
-    transaction = begin(table)
-    snapshot = ReplaceFiles(table, transaction, summary)
-    snapshot.take_out(replacement.old for replacement in accepted)
-    for replacement in accepted:
-        snapshot.append_data_file(replacement.new.description.to_iceberg(table.spec().spec_id))
-    return stage_sealed(table, transaction, snapshot, _remembered(view, settings))
 
+    def _update(self, table: TopicTable, accepted: Sequence[FileReplacement]) -> SnapshotUpdate:
+        replaced: dict[int, list[OffsetRange]] = {}
+        for old in (replacement.old for replacement in accepted):
+            replaced.setdefault(old.partition, []).append(old.range)
+        return SnapshotUpdate(
+            summary={
+                f"{REPLACED_PREFIX}{partition}": ranges_to_json(replaced[partition]) for partition in sorted(replaced)
+            },
+            properties=self._remembered(table),
+            added=tuple(replacement.new.description for replacement in accepted),
+            removed=tuple(replacement.old for replacement in accepted),
+        )
 
-def _remembered(view: TopicTable, settings: ParquetSettings | None) -> dict[str, str]:
-    if settings is None:
-        return {}
-    merged = settings if view.settings is None else view.settings.or_else(settings)
-    return {} if merged == view.settings else merged.to_properties()
+    def _remembered(self, table: TopicTable) -> dict[str, str]:
+        if self._settings is None:
+            return {}
+        merged = self._settings if table.settings is None else table.settings.or_else(self._settings)
+        return {} if merged == table.settings else merged.to_properties()

@@ -1,22 +1,21 @@
-"""Changes of a table's columns and of the writers' schemas stored with it, as transactions to commit."""
+"""Changes of a table's columns and of the writers' schemas stored with it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import crc32c
 import pyarrow as pa
 import structlog
-from pyiceberg.table import Table, Transaction
+from pyiceberg.table import Transaction
 
 from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
 from engine.formats.codec import CodecSpec, OnConflict
 from engine.formats.proposals import propose_schema, with_schema
-from engine.table.catalog.access import begin
-from engine.table.columns import TableLayout, key_fields, value_fields
-from engine.table.loading import own_schema
+from engine.table.commit.change import Change, ColumnsUpdate, Decision
 from engine.table.own_columns import columns_property, schema_to_add, with_added
 from engine.table.properties import KEY_PROPERTIES, VALUE_PROPERTIES, CodecProperties
 from engine.table.seal import guards_of, schema_seal_property
@@ -28,44 +27,49 @@ LARGEST_SCHEMA_PROPERTY_BYTES = 64 << 10
 log = structlog.get_logger(__name__)
 
 
-def stage_columns(
-    table: Table, layout: TableLayout, wanted: Sequence[pa.Field], wanted_key: Sequence[pa.Field]
-) -> tuple[Transaction, None] | None:
-    """Add the columns that are missing, at every level; None when none is. Those that are not wanted stay.
+@dataclass(frozen=True, kw_only=True)
+class AddColumns(Change):
+    """Columns of value and key that the table has at least, at every level; those that are not wanted stay."""
 
-    Raises Invalid when a column that exists has another type, or a name is taken by Kafka's columns.
-    """
-    own = own_schema(table.metadata)
-    transaction = begin(table)
-    wanted = _with_existing(value_fields(own, layout), wanted)
-    if not _add_columns(transaction, table, layout, wanted, _with_existing(key_fields(own, layout), wanted_key)):
-        return None
-    return transaction, None
+    value_fields: Sequence[pa.Field]
+    key_fields: Sequence[pa.Field]
+
+    def decide(self, table: TopicTable) -> Decision:
+        wanted = _with_existing(table.value_fields, self.value_fields)
+        wanted_key = _with_existing(table.key_fields, self.key_fields)
+        is_there = (wanted, wanted_key) == (table.value_fields, table.key_fields)
+        return Decision(update=None if is_there else ColumnsUpdate(value_fields=wanted, key_fields=wanted_key))
 
 
-def _with_existing(existing: Sequence[pa.Field], wanted: Sequence[pa.Field]) -> list[pa.Field]:
+def _with_existing(existing: Sequence[pa.Field], wanted: Sequence[pa.Field]) -> tuple[pa.Field, ...]:
     by_name = {field.name: field for field in wanted}
-    return [*(by_name.pop(field.name, field) for field in existing), *by_name.values()]
+    return (*(by_name.pop(field.name, field) for field in existing), *by_name.values())
 
 
-def stage_schemas(
-    table: Table, view: TopicTable, schemas: Mapping[int, str], on_conflict: OnConflict | None = None
-) -> tuple[Transaction, None] | None:
-    """Store the schemas of values and add their columns; None when all are stored.
+@dataclass(frozen=True, kw_only=True)
+class AddSchemas(Change):
+    """Writers' schemas by id, of values or (``of_keys``) of typed keys, and the columns they need.
 
-    A schema's file, where it needs one, is durable before the commit that names it.
+    ``on_conflict`` as the topic's setting says; None: as it did when the table was made. A schema's file, where it
+    needs one, is durable before the commit that names it.
     """
-    fields, properties = _propose(view, view.codec, view.value_fields, schemas, VALUE_PROPERTIES, on_conflict)
-    return _stage(table, view, properties, fields, view.key_fields)
 
+    schemas: Mapping[int, str]
+    on_conflict: OnConflict | None
+    of_keys: bool = False
 
-def stage_key_schemas(
-    table: Table, view: TopicTable, schemas: Mapping[int, str], on_conflict: OnConflict | None = None
-) -> tuple[Transaction, None] | None:
-    """``stage_schemas`` for the schemas of typed keys."""
-    assert view.key_codec is not None, "schemas of keys are named by typed keys"
-    fields, properties = _propose(view, view.key_codec, view.key_fields, schemas, KEY_PROPERTIES, on_conflict)
-    return _stage(table, view, properties, view.value_fields, fields)
+    def decide(self, table: TopicTable) -> Decision:
+        """Raises Invalid for a text that is no schema, and when an id is known with another text."""
+        names, codec = (KEY_PROPERTIES, table.key_codec) if self.of_keys else (VALUE_PROPERTIES, table.codec)
+        assert codec is not None, "schemas of keys are named by typed keys"
+        fields = table.key_fields if self.of_keys else table.value_fields
+        fields, properties = _propose(table, codec, fields, self.schemas, names, self.on_conflict)
+        update = ColumnsUpdate(
+            value_fields=table.value_fields if self.of_keys else fields,
+            key_fields=fields if self.of_keys else table.key_fields,
+            properties=properties,
+        )
+        return Decision(update=update if properties else None)
 
 
 def _propose(
@@ -85,7 +89,7 @@ def _propose(
             raise Invalid(
                 f"the schema {schema_id} is stored with another text",
                 topic=view.topic,
-                next_step="a schema registry that was set up anew needs a new namespace for its tables",
+                next_step="a schema registry that was set up again needs a new namespace for its tables",
             )
         if known is None:
             proposal = propose_schema(codec, fields, text, is_reserved=is_reserved, on_conflict=on_conflict)
@@ -105,21 +109,6 @@ def _no_name(_name: str) -> bool:
     return False
 
 
-def _stage(
-    table: Table,
-    view: TopicTable,
-    properties: dict[str, str],
-    fields: Sequence[pa.Field],
-    fields_of_key: Sequence[pa.Field],
-) -> tuple[Transaction, None] | None:
-    if not properties:
-        return None
-    transaction = begin(table)
-    transaction.set_properties({**properties, **guards_of(properties)})
-    _add_columns(transaction, table, view.layout, fields, fields_of_key)
-    return transaction, None
-
-
 def _stored(view: TopicTable, schema_id: int, text: str, names: CodecProperties) -> tuple[str, str]:
     content = text.encode()
     if len(content) <= LARGEST_SCHEMA_PROPERTY_BYTES:
@@ -130,26 +119,24 @@ def _stored(view: TopicTable, schema_id: int, text: str, names: CodecProperties)
     return f"{names.schema_file}{schema_id}", path
 
 
-def _add_columns(
-    transaction: Transaction,
-    table: Table,
-    layout: TableLayout,
-    wanted: Sequence[pa.Field],
-    wanted_key: Sequence[pa.Field],
-) -> bool:
-    own, before = own_schema(table.metadata), table.schema()
-    known_key = key_fields(own, layout)
-    if list(value_fields(own, layout)) == list(wanted) and list(known_key) == list(wanted_key):
-        return False
-    try:
-        with transaction.update_schema() as update:
-            update.union_by_name(schema_to_add(own, before, layout, wanted, wanted_key))
-            if wanted_key and not known_key:
-                # Beside the bytes it stands for, and not behind the value's columns.
-                update.move_before(layout.key_column, layout.key_raw)
-    except ValueError as error:
-        raise Invalid(f"the table's columns can't become what the values need: {error}") from error
-    after = transaction.table_metadata
-    properties = columns_property(with_added(own, after.schema(), layout, wanted, wanted_key), after.schema())
-    transaction.set_properties({**properties, **guards_of(properties), **schema_seal_property(after)})
-    return bool(transaction._updates)
+def stage_columns(transaction: Transaction, table: TopicTable, update: ColumnsUpdate) -> None:
+    """Stage the columns that are missing, and the properties.
+
+    Raises Invalid when a column that exists has another type, or a name is taken by Kafka's columns.
+    """
+    properties, sealed = dict(update.properties), {}
+    if (update.value_fields, update.key_fields) != (table.value_fields, table.key_fields):
+        own, layout, wanted, wanted_key = table.iceberg_schema, table.layout, update.value_fields, update.key_fields
+        before = transaction.table_metadata.schema()
+        try:
+            with transaction.update_schema() as changing:
+                changing.union_by_name(schema_to_add(own, before, layout, wanted, wanted_key))
+                if wanted_key and not table.key_fields:
+                    # Beside the bytes it stands for, and not after the value's columns.
+                    changing.move_before(layout.key_column, layout.key_raw)
+        except ValueError as error:
+            raise Invalid(f"the table's columns can't become what the values need: {error}") from error
+        after = transaction.table_metadata
+        properties |= columns_property(with_added(own, after.schema(), layout, wanted, wanted_key), after.schema())
+        sealed = schema_seal_property(after)
+    transaction.set_properties({**properties, **guards_of(properties), **sealed})

@@ -1,4 +1,4 @@
-"""Who commits next, where several processes write to one table: turns are taken, so that nobody loses for ever.
+"""Who commits next, where several processes write to one table: they take turns, so that nobody loses for ever.
 
 Nothing here decides what is committed: that is the catalog's assertion. Without turns the winner, who knows the newest
 state and needs no loading, wins again and again, and the others use their attempts up.
@@ -38,20 +38,20 @@ class _LastTurn:
 
 
 class CommitTurns:
-    """One writer's knowledge of how contended its tables are. For one thread at a time."""
+    """One process's knowledge of how contended a table is. For one thread at a time."""
 
     def __init__(self, clock: Clock, lock_file: Path | None) -> None:
         self._clock = clock
         self._lock_file = lock_file
-        self._last: dict[str, _LastTurn] = {}
+        self._last: _LastTurn | None = None
 
     @contextlib.contextmanager
-    def turn(self, topic_id: str) -> Iterator[bool]:
-        """Wait for a turn at a table, as long as as many others need who had one since the last; then hold it.
+    def turn(self) -> Iterator[bool]:
+        """Wait until every process that committed since our last commit could do so once more; then hold the turn.
 
-        True while no other process that takes turns commits.
+        True while no other process that takes turns commits to the table.
         """
-        last = self._last.get(topic_id)
+        last = self._last
         if last is not None and last.others:
             polite_ms = min(last.others * last.duration_ms, LONGEST_WAIT_MS)
             left_ms = self._some_of(polite_ms) - (self._clock.monotonic_ms() - last.ended_ms)
@@ -64,12 +64,12 @@ class CommitTurns:
                 is_alone = self._lock_file is not None and self._take_lock(self._lock_file, held)
             yield is_alone
 
-    def note_commit(self, topic_id: str, *, began_ms: int, sequence_number: int) -> None:
+    def note_commit(self, *, began_ms: int, sequence_number: int) -> None:
         """A commit landed that took from ``began_ms`` (monotonic) and has the table's ``sequence_number``."""
         now_ms = self._clock.monotonic_ms()
-        last = self._last.get(topic_id)
+        last = self._last
         others = 0 if last is None or self._lock_file is not None else sequence_number - last.sequence_number - 1
-        self._last[topic_id] = _LastTurn(
+        self._last = _LastTurn(
             ended_ms=now_ms, duration_ms=now_ms - began_ms, sequence_number=sequence_number, others=max(0, others)
         )
 

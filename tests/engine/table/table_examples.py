@@ -17,9 +17,10 @@ from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.records.records import ByteSpans, Headers, Records
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.columns import TableLayout
-from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.range_append import RangeAppend
 from engine.table.commit.writer import TableWriter
 from engine.table.data_file import FileDescription, FileFooter, FileName
+from engine.table.ledger import Outcome
 from engine.table.proof.verification import verify_file
 from engine.table.proof.verifier import Verifier
 from engine.table.rows.parquet_writer import ParquetFileWriter

@@ -10,8 +10,8 @@ from engine.errors import Invalid
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest
 from engine.table.ledger import (
-    Decision,
     LedgerEntry,
+    Outcome,
     decide,
     extend,
     parse_ledger,
@@ -30,32 +30,32 @@ def offsets(start: int, end: int) -> OffsetRange:
 @pytest.mark.parametrize(
     ("added", "epoch", "skipped", "decision"),
     [
-        (offsets(200, 300), 5, None, Decision.ACCEPT),
-        (offsets(200, 300), 6, None, Decision.ACCEPT),
-        (offsets(200, 300), 4, None, Decision.FENCED),
-        (offsets(100, 200), 5, None, Decision.ALREADY_THERE),
-        (offsets(120, 130), 5, None, Decision.ALREADY_THERE),
-        (offsets(120, 130), 1, None, Decision.ALREADY_THERE),
-        (offsets(201, 300), 5, None, Decision.GAP),
-        (offsets(250, 300), 5, offsets(200, 250), Decision.ACCEPT),
-        (offsets(250, 300), 5, offsets(180, 250), Decision.ACCEPT),
-        (offsets(250, 300), 5, offsets(210, 250), Decision.GAP),
-        (offsets(250, 300), 5, offsets(200, 240), Decision.GAP),
-        (offsets(250, 300), 4, offsets(200, 250), Decision.FENCED),
-        (offsets(150, 300), 5, None, Decision.OVERLAP),
-        (offsets(50, 150), 5, None, Decision.GAP),
-        (offsets(50, 300), 5, None, Decision.GAP),
-        (offsets(10, 100), 5, None, Decision.GAP),
+        (offsets(200, 300), 5, None, Outcome.COMMITTED),
+        (offsets(200, 300), 6, None, Outcome.COMMITTED),
+        (offsets(200, 300), 4, None, Outcome.FENCED),
+        (offsets(100, 200), 5, None, Outcome.ALREADY_THERE),
+        (offsets(120, 130), 5, None, Outcome.ALREADY_THERE),
+        (offsets(120, 130), 1, None, Outcome.ALREADY_THERE),
+        (offsets(201, 300), 5, None, Outcome.GAP),
+        (offsets(250, 300), 5, offsets(200, 250), Outcome.COMMITTED),
+        (offsets(250, 300), 5, offsets(180, 250), Outcome.COMMITTED),
+        (offsets(250, 300), 5, offsets(210, 250), Outcome.GAP),
+        (offsets(250, 300), 5, offsets(200, 240), Outcome.GAP),
+        (offsets(250, 300), 4, offsets(200, 250), Outcome.FENCED),
+        (offsets(150, 300), 5, None, Outcome.OVERLAP),
+        (offsets(50, 150), 5, None, Outcome.BEFORE_START),
+        (offsets(50, 300), 5, None, Outcome.BEFORE_START),
+        (offsets(10, 100), 5, None, Outcome.BEFORE_START),
     ],
 )
 def test_append_is_judged_by_where_it_begins_and_who_asks(
-    added: OffsetRange, epoch: int, skipped: OffsetRange | None, decision: Decision
+    added: OffsetRange, epoch: int, skipped: OffsetRange | None, decision: Outcome
 ) -> None:
     assert decide(ENTRY, added=added, leader_epoch=epoch, skipped=skipped) is decision
 
 
 def test_first_range_of_a_partition_may_begin_anywhere() -> None:
-    assert decide(None, added=offsets(500, 501), leader_epoch=-1) is Decision.ACCEPT
+    assert decide(None, added=offsets(500, 501), leader_epoch=-1) is Outcome.COMMITTED
     entry = extend(None, added=offsets(500, 501), leader_epoch=2, digest=DIGEST)
     assert entry == LedgerEntry(start=500, end=501, epoch=2, digest=DIGEST, log_start=500)
 

@@ -11,8 +11,8 @@ import pytest
 from pyiceberg.table import Table
 
 from engine.errors import Corrupt
-from engine.table.commit.range_append import Outcome
 from engine.table.commit.replacement import FileReplacement
+from engine.table.ledger import Outcome
 from engine.table.manifest_seal import ChecksumIO
 from engine.table.manifests import ManifestReader
 from engine.table.seal import GUARD_PREFIX, SCHEMA_SEAL_PROPERTY, SEAL_PROPERTY, broken_guards

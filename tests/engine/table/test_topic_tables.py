@@ -11,7 +11,7 @@ from engine.errors import Invalid
 from engine.formats.codec import CodecSpec
 from engine.table.catalog.access import table_identifier
 from engine.table.columns import TableLayout
-from engine.table.commit.range_append import Outcome
+from engine.table.ledger import Outcome
 from tests.engine.table.table_examples import (
     CLUSTER_ID,
     TEXT,

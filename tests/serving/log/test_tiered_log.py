@@ -17,8 +17,9 @@ from engine.errors import Corrupt, Unavailable
 from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
-from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.range_append import RangeAppend
 from engine.table.commit.writer import TableWriter
+from engine.table.ledger import Outcome
 from engine.table.proof.verification import verify_file
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable

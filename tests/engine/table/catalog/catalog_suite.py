@@ -8,18 +8,22 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
 
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.table.catalog import access as catalogs
-from engine.table.catalog.access import CommitConflict, open_catalog
+from engine.table.catalog.access import open_catalog
 from engine.table.columns import TableLayout
-from engine.table.commit.plan import plan_commit, stage_commit
-from engine.table.commit.range_append import Outcome
-from engine.table.commit.replacement import FileReplacement, ReplacementOutcome
+from engine.table.commit.change import SnapshotUpdate
+from engine.table.commit.range_append import AppendRanges, RangeAppend
+from engine.table.commit.replacement import FileReplacement
+from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.commit.writer import TableWriter
+from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader
 from engine.table.proof.verifier import Verifier
+from engine.table.sealed_snapshot import AppendFiles
 from engine.table.topic_table import TopicTable
 from tests.engine.table.table_examples import (
     CLUSTER_ID,
@@ -62,6 +66,14 @@ class CatalogUnderTest:
         return sorted(rows["kafka_offset"].to_pylist())
 
 
+def staged(found: Table, view: TopicTable, append: RangeAppend) -> TableTransaction:
+    transaction = TableTransaction(found)
+    update = AppendRanges([append]).decide(view).update
+    assert isinstance(update, SnapshotUpdate)
+    transaction.stage_snapshot(AppendFiles, [update])
+    return transaction
+
+
 class CatalogSuite:
     @pytest.fixture
     def under_test(self, properties: dict[str, str]) -> CatalogUnderTest:
@@ -90,9 +102,9 @@ class CatalogSuite:
         assert theirs.file is not None
         rival = under_test.writer()
         found = rival.replace(under_test.reopened(), [FileReplacement(old=old, digest=theirs.digest, new=theirs.file)])
-        assert found.outcomes == (ReplacementOutcome.REPLACED,)
+        assert found.outcomes == (Outcome.COMMITTED,)
         result = writer.replace(table, [FileReplacement(old=old, digest=mine.digest, new=mine.file)])
-        assert result.outcomes == (ReplacementOutcome.GONE,)
+        assert result.outcomes == (Outcome.GONE,)
         seen = under_test.reopened()
         assert (seen.ledger, seen.foreign) == (table.ledger, None)
         assert [file.path for file in ManifestReader().files(seen).own] == [theirs.file.description.path]
@@ -138,13 +150,10 @@ class CatalogSuite:
         view = under_test.reopened()
         loaded = [under_test.catalog().load_table(view.identifier) for _ in range(2)]
         appends = [append_of(table, start, start + 5, attempt=attempt) for attempt in ("b", "c")]
-        staged = [
-            stage_commit(found, view, plan_commit(view, [append]), None)[0]
-            for found, append in zip(loaded, appends, strict=True)
-        ]
-        catalogs.commit(loaded[0], staged[0])
+        first, second = (staged(found, view, append) for found, append in zip(loaded, appends, strict=True))
+        first.commit_once()
         with pytest.raises(CommitConflict):
-            catalogs.commit(loaded[1], staged[1])
+            second.commit_once()
         assert under_test.offsets(table) == list(range(start + 5))
         assert under_test.reopened().metadata_location == loaded[0].metadata_location
 
@@ -152,13 +161,13 @@ class CatalogSuite:
         table = ensure_table(under_test.writer())
         catalog = under_test.catalog()
         stale = catalog.load_table(table.identifier)
-        staged, _ = stage_commit(stale, table, plan_commit(table, [append_of(table, 0, 5)]), None)
+        late = staged(stale, table, append_of(table, 0, 5))
         catalog.rename_table(table.identifier, (*table.identifier[:-1], "aside"))
         with pytest.raises(CommitConflict):
-            catalogs.commit(stale, staged)
+            late.commit_once()
         ensure_table(under_test.writer(), topic_id=OTHER_ID)
         with pytest.raises(CommitConflict):
-            catalogs.commit(stale, staged)
+            late.commit_once()
         assert under_test.reopened(OTHER_ID).ledger == {}
 
     def test_change_of_properties_alone_is_laid_over_no_ledger(self, under_test: CatalogUnderTest) -> None:

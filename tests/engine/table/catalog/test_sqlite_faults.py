@@ -13,8 +13,8 @@ from engine.errors import CommitUnknown, Corrupt, Unavailable
 from engine.fsck.check import fsck_table
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.catalog.sqlite import BUSY_MS_PROPERTY, SqliteCatalog
-from engine.table.commit.range_append import Outcome
 from engine.table.commit.writer import TableWriter
+from engine.table.ledger import Outcome
 from engine.table.topic_table import TopicTable
 from tests.engine.table.table_examples import (
     TOPIC,

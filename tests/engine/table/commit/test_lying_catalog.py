@@ -12,11 +12,12 @@ from pyiceberg.catalog import Catalog
 from engine.clock import Clock, SystemClock
 from engine.errors import CommitUnknown, FloebergError, Invalid, Unavailable
 from engine.fsck.check import fsck_table
-from engine.table.catalog.access import CommitConflict, open_catalog
+from engine.table.catalog.access import open_catalog
 from engine.table.catalog.rest import TIMEOUT_PROPERTY
-from engine.table.commit import writer as table_writer
-from engine.table.commit.range_append import Outcome
+from engine.table.commit import session as table_session
+from engine.table.commit.transaction import CommitConflict
 from engine.table.commit.writer import TableWriter
+from engine.table.ledger import Outcome
 from engine.table.topic_table import TopicTable
 from tests.engine.table.table_examples import TOPIC, TOPIC_ID, StillClock, append_of, ensure_table, outcomes
 from tests.support.lying_proxy import LIES, Answer, Lie, LyingProxy
@@ -139,7 +140,7 @@ def test_unanswered_commit_that_lands_behind_its_repetition_is_refused_by_the_ca
 def test_catalog_that_never_commits_is_given_up_with_the_right_kind(
     lied: Lied, answer: Answer | int, kind: type[FloebergError], attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_writer, "COMMIT_ATTEMPTS", ATTEMPTS)
+    monkeypatch.setattr(table_session, "COMMIT_ATTEMPTS", ATTEMPTS)
     lied.proxy.always = Lie(answer=answer)
     append = append_of(lied.table, 10, 20)
     with pytest.raises(kind) as raised:
@@ -157,7 +158,7 @@ def test_catalog_that_never_commits_is_given_up_with_the_right_kind(
 def test_refusal_behind_an_unanswered_commit_leaves_it_unknown(
     lied: Lied, answer: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_writer, "COMMIT_ATTEMPTS", ATTEMPTS)
+    monkeypatch.setattr(table_session, "COMMIT_ATTEMPTS", ATTEMPTS)
     lied.proxy.lies.append(Lie(answer=504))
     lied.proxy.always = Lie(answer=answer)
     append = append_of(lied.table, 10, 20)
@@ -171,7 +172,7 @@ def test_refusal_behind_an_unanswered_commit_leaves_it_unknown(
 def test_catalog_that_never_answers_is_given_up_within_the_patience(
     lied: Lied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_writer, "COMMIT_PATIENCE_MS", IMPATIENT_MS)
+    monkeypatch.setattr(table_session, "COMMIT_PATIENCE_MS", IMPATIENT_MS)
     writer = lied.impatient(SystemClock())
     lied.proxy.always = Lie(answer=Answer.SILENCE, forwarded=1)
     append = append_of(lied.table, 10, 20)
@@ -186,13 +187,13 @@ def test_catalog_that_never_answers_is_given_up_within_the_patience(
 
 def test_catalog_that_goes_away_behind_a_commit_leaves_it_unknown_until_it_is_back(lied: Lied) -> None:
     append = append_of(lied.table, 10, 20)
-    real_wait = lied.writer._turns.wait_after_silence
+    real_wait = lied.writer.session(TOPIC, TOPIC_ID)._turns.wait_after_silence
 
     def go_away(attempt: int) -> None:
         lied.proxy.whole = Answer.DROP
         real_wait(attempt)
 
-    lied.writer._turns.wait_after_silence = go_away  # type: ignore[method-assign]
+    lied.writer.session(TOPIC, TOPIC_ID)._turns.wait_after_silence = go_away  # type: ignore[method-assign]
     lied.proxy.lies.append(Lie(answer=504, forwarded=1))
     with pytest.raises(CommitUnknown):
         lied.writer.commit(lied.table, [append])

@@ -15,12 +15,14 @@ from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
-from engine.table.commit.range_append import Outcome
-from engine.table.commit.replacement import FileReplacement, ReplacementOutcome, decide_replacements
+from engine.table.commit.replacement import FileReplacement, decide_replacements
 from engine.table.commit.writer import TableWriter
+from engine.table.ledger import Outcome
 from engine.table.manifests import DeleteFile, ManifestReader, SnapshotFiles, TableFile
 from engine.table.topic_table import TopicTable
 from tests.engine.table.table_examples import (
+    TOPIC,
+    TOPIC_ID,
     append_of,
     catalog_in,
     ensure_table,
@@ -30,7 +32,7 @@ from tests.engine.table.table_examples import (
     stored_offsets,
 )
 
-REPLACED, GONE = ReplacementOutcome.REPLACED, ReplacementOutcome.GONE
+REPLACED, GONE = Outcome.COMMITTED, Outcome.GONE
 
 
 def files_of(table: TopicTable) -> tuple[TableFile, ...]:
@@ -130,7 +132,7 @@ def rival(tmp_path: Path, writer: TableWriter) -> TableWriter:
     """Another process's writer; neither waits for the other's turn, as on a catalog without a lock file."""
     other = open_writer(tmp_path)
     for one in (other, writer):
-        one._turns._lock_file = None
+        one.session(TOPIC, TOPIC_ID)._turns._lock_file = None
     return other
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.clock import SystemClock
 from engine.table.commit import turns as commit_turns
 from engine.table.commit.turns import CommitTurns
-from tests.engine.table.table_examples import TOPIC_ID, StillClock
+from tests.engine.table.table_examples import StillClock
 
 
 def test_one_writer_at_a_time_holds_the_lock_and_everybody_gets_it(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_one_writer_at_a_time_holds_the_lock_and_everybody_gets_it(tmp_path: Pat
         nonlocal inside
         turns = CommitTurns(SystemClock(), tmp_path / "lock")
         for _ in range(10):
-            with turns.turn(TOPIC_ID) as is_alone:
+            with turns.turn() as is_alone:
                 assert is_alone
                 inside += 1
                 seen.add(inside)
@@ -35,17 +35,17 @@ def test_one_writer_at_a_time_holds_the_lock_and_everybody_gets_it(tmp_path: Pat
 
 def test_holder_that_is_stopped_keeps_nobody_waiting_for_ever(tmp_path: Path) -> None:
     clock = StillClock()
-    with CommitTurns(SystemClock(), tmp_path / "lock").turn(TOPIC_ID) as first:
+    with CommitTurns(SystemClock(), tmp_path / "lock").turn() as first:
         assert first
-        with CommitTurns(clock, tmp_path / "lock").turn(TOPIC_ID) as second:
+        with CommitTurns(clock, tmp_path / "lock").turn() as second:
             assert not second
     assert sum(clock.waited_ms) <= 10_000
-    with CommitTurns(clock, tmp_path / "lock").turn(TOPIC_ID) as third:
+    with CommitTurns(clock, tmp_path / "lock").turn() as third:
         assert third
 
 
 def test_folder_that_takes_no_lock_is_left_to_the_commit(tmp_path: Path) -> None:
-    with CommitTurns(StillClock(), tmp_path / "missing" / "lock").turn(TOPIC_ID) as is_alone:
+    with CommitTurns(StillClock(), tmp_path / "missing" / "lock").turn() as is_alone:
         assert not is_alone
 
 
@@ -53,12 +53,12 @@ def test_writer_lets_as_many_go_first_as_went_since_its_last_commit() -> None:
     clock = StillClock()
     turns = CommitTurns(clock, None)
     for number, others in ((1, 0), (2, 0), (6, 3)):
-        with turns.turn(TOPIC_ID):
+        with turns.turn():
             began_ms = clock.monotonic_ms()
             clock.sleep(100)
-            turns.note_commit(TOPIC_ID, began_ms=began_ms, sequence_number=number)
+            turns.note_commit(began_ms=began_ms, sequence_number=number)
         before = len(clock.waited_ms)
-        with turns.turn(TOPIC_ID):
+        with turns.turn():
             polite_ms = sum(clock.waited_ms[before:])
         assert 100 * others // 2 <= polite_ms <= 100 * others
 

@@ -14,10 +14,11 @@ from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.records.digest import EMPTY_DIGEST
 from engine.table.catalog.access import open_catalog
+from engine.table.commit import session as table_session
 from engine.table.commit import turns as commit_turns
-from engine.table.commit import writer as table_writer
-from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.range_append import RangeAppend
 from engine.table.commit.writer import TableWriter
+from engine.table.ledger import Outcome
 from engine.table.proof.verifier import Verifier
 from tests.engine.table.table_examples import (
     TOPIC,
@@ -225,7 +226,7 @@ def test_conflicts_without_end_are_given_up_with_bounded_waits(tmp_path: Path) -
     FaultyCatalog(catalog).faults = ["conflict"] * 1000
     with pytest.raises(Unavailable, match="20 times"):
         writer.commit(table, [append_of(table, 0, 10)])
-    assert len(clock.waited_ms) == table_writer.COMMIT_ATTEMPTS
+    assert len(clock.waited_ms) == table_session.COMMIT_ATTEMPTS
     assert max(clock.waited_ms) <= commit_turns.LONGEST_WAIT_MS
     assert len(set(clock.waited_ms)) > len(clock.waited_ms) / 2, "the waits of two processes must differ"
 

@@ -12,8 +12,9 @@ from engine.fsck.check import fsck_table
 from engine.fsck.report import Damage
 from engine.offset_range import OffsetRange
 from engine.records.records import Records
-from engine.table.commit.range_append import Outcome, RangeAppend
+from engine.table.commit.range_append import RangeAppend
 from engine.table.data_file import FileDescription
+from engine.table.ledger import Outcome
 from engine.table.proof.verification import verify_file
 from engine.table.proof.verifier import VERIFIERS_TOKEN, VerifiedFile, Verifier
 from engine.table.topic_table import TopicTable

@@ -1,0 +1,79 @@
+"""A change of a table: what it asks for, decided on one state of the table, and what it would make of that state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from engine.table.data_file import FileDescription
+from engine.table.ledger import Outcome
+from engine.table.manifests import TableFile
+from engine.table.sealed_snapshot import SealedProducer
+from engine.table.topic_table import TopicTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotUpdate:
+    """What a change adds to one snapshot and its summary, takes out, and sets of the table's properties with it."""
+
+    summary: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    added: tuple[FileDescription, ...] = ()
+    removed: tuple[TableFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnsUpdate:
+    """The columns of value and key that a table gets, and properties; without a snapshot."""
+
+    value_fields: tuple[pa.Field, ...]
+    key_fields: tuple[pa.Field, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of a change on one state of a table.
+
+    ``outcomes_if_committed`` one for each thing that was asked for; ``update`` None where nothing is to be committed;
+    ``is_refused``: something is not done for a reason that a newer state could lift.
+    """
+
+    outcomes_if_committed: tuple[Outcome, ...] = ()
+    update: SnapshotUpdate | ColumnsUpdate | None = None
+    is_refused: bool = False
+
+
+class Change(ABC):
+    """Something that is asked of one table."""
+
+    producer: type[SealedProducer] | None = None
+    """Of the snapshot that the change needs; None: it changes columns, without a snapshot."""
+    partitions: frozenset[int] = frozenset()
+    """Those whose files or ledger lines it changes."""
+
+    def joins(self, other: Change) -> bool:
+        """Whether one snapshot can hold both.
+
+        Changes of different partitions have nothing in common but the snapshot, so each is decided as if it were alone.
+        """
+        same = self.producer is not None and self.producer is other.producer
+        return same and self.partitions.isdisjoint(other.partitions)
+
+    @abstractmethod
+    def decide(self, table: TopicTable) -> Decision:
+        """What the change comes to on a loaded state: asked again for every state that a commit is tried on.
+
+        Raises FloebergError: the change alone fails.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """``outcomes`` as the change asked for them; ``table`` as it is after the commit."""
+
+    table: TopicTable
+    outcomes: tuple[Outcome, ...]
