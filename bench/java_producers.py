@@ -56,7 +56,7 @@ def run_java(jars: Sequence[MavenArtifact], program: Path, *arguments: str) -> N
 
 
 def read_values(path: Path) -> list[bytes | None]:
-    """A file of values, each behind its length in 4 bytes; the length -1 is a null."""
+    """A file of values, each after its length in 4 bytes; the length -1 is a null."""
     content, at = path.read_bytes(), 0
     found: list[bytes | None] = []
     while at < len(content):

@@ -99,7 +99,7 @@ def avro_trial(kind: RecordKind, count: int) -> Trial:
 def protobuf_trial(kind: RecordKind, count: int) -> Trial:
     message = message_class(kind)
     objects = [ParseDict(as_proto_json(record), message()) for record in kind.records(count)]
-    # The message's index, behind the schema's id: a zero means the file's first.
+    # The message's index, after the schema's id: a zero means the file's first.
     return _trial("protobuf", kind, objects, message.SerializeToString, message.FromString, b"\0")
 
 

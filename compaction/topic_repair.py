@@ -21,15 +21,15 @@ from engine.table.commit.replacement import FileReplacement
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
 from engine.table.proof.verifier import Verifier
-from engine.table.repair.candidates import KeptRows, Look, RepairCandidates, knowledge_of
+from engine.table.repair.candidates import KeptRows, RepairCandidates, Survey, knowledge_of
 from engine.table.repair.file import Redecoded, RepairTask, reasons_in, repair_file
 from engine.table.repair.plan import (
     MOST_IDS_WANTED,
     Candidate,
     Knowledge,
     WantedSchemas,
-    hope_for,
     plan_repair,
+    retry_reason,
     rows_helped,
     wanted_schemas,
 )
@@ -119,7 +119,7 @@ class TopicRepair:
         self._failed.clear()
         self._candidates.forget_unreadable()
 
-    def look(self, partitions: Collection[int] | None = None, *, max_footers: int | None = None) -> Look:
+    def look(self, partitions: Collection[int] | None = None, *, max_footers: int | None = None) -> Survey:
         """The files of ``partitions`` (all without) with rows that keep their bytes. Raises Corrupt, Unavailable."""
         look = self._candidates.look(self.table, max_footers=max_footers)
         self.kept = look.kept
@@ -169,12 +169,12 @@ class TopicRepair:
             schema_ids=known.schema_ids | had.schema_ids,
             key_schema_ids=known.key_schema_ids | had.key_schema_ids,
         )
-        hopeful = [one for one in look.candidates if hope_for(one.lack, known) is not None]
+        worthwhile = [one for one in look.candidates if retry_reason(one.missing, known) is not None]
         return RepairTurn(
             found=len(look.candidates),
             adopted=look.adopted,
-            tried=len(hopeful),
-            gained=sum(rows_helped(one.lack, known) for one in hopeful),
+            tried=len(worthwhile),
+            gained=sum(rows_helped(one.missing, known) for one in worthwhile),
             wanted=wanted_schemas(look.candidates, known),
             problems=look.unreadable,
             source_problem=source_problem,
@@ -223,7 +223,7 @@ class TopicRepair:
             if isinstance(outcome, FloebergError):
                 self._fail(task, outcome, turn)
             elif outcome.new is None:
-                self._candidates.note(task.file, outcome.lack)
+                self._candidates.note(task.file, outcome.missing)
                 if outcome.lost:
                     _log.warning("repair_would_lose", topic=facts.topic, file=task.file.path, records=outcome.lost)
             else:

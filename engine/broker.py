@@ -24,8 +24,8 @@ UNKNOWN_OFFSET = -1
 _URL_SAFE = str.maketrans("+/", "-_")
 
 _FIRST_TRY_S = 1.0
-"""How long the broker that librdkafka has chosen may take before the cluster's metadata is asked for anew; doubled with
-each try, up to the request's time-out: until its session is over, a dead broker may be chosen several times."""
+"""How long the broker that librdkafka has chosen may take before the metadata is asked for again; doubled with each
+try, up to the request's time-out: until its session is over, a dead broker may be chosen several times."""
 
 _LONGEST_RECONNECT_MS = 1_000
 """Pause between attempts to connect: our own broker, which comes back from a restart, is not waited for any longer."""
@@ -235,7 +235,7 @@ class KafkaBroker:
         return ask(self._timeout_s)
 
     def _refresh(self) -> None:
-        """Have librdkafka learn brokers, controller and leaders anew, from whichever broker is connected."""
+        """Have librdkafka learn brokers, controller and leaders again, from whichever broker is connected."""
         self._call(self._admin.list_topics, timeout=self._timeout_s)
         self._leaders_are_known = True
 

@@ -92,7 +92,7 @@ class OrderBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Pieces:
-    """Encoded pieces behind each other in ``data``; each field has the position of its pieces (int64, one more)."""
+    """Encoded pieces one after another in ``data``; each field has the position of its pieces (int64, one more)."""
 
     data: NDArray[np.uint8]
     customer: NDArray[np.int64]

@@ -40,7 +40,7 @@ _MARK = types.void(
 
 @njit(_MARK, nogil=True, cache=True)
 def _mark(data, start, length, prefix, told, before, after):  # type: ignore[no-untyped-def]
-    """Rows that are told ``before``, begin with the prefix and end with a brace behind it are told ``after``."""
+    """Rows that are told ``before``, begin with the prefix and end with a brace after it are told ``after``."""
     base, text, size = data.ctypes.data, prefix.ctypes.data, np.int64(prefix.shape[0])
     for row in range(start.shape[0]):
         at, end = start[row], start[row] + np.int64(length[row])

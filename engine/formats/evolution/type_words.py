@@ -22,7 +22,7 @@ _WORDS = (
 
 
 def type_word(kind: pa.DataType) -> str:
-    """What a sibling column of this type is called behind its field's name."""
+    """What a sibling column of this type adds to its field's name."""
     if pa.types.is_decimal(kind):
         return f"decimal_{kind.precision}_{kind.scale}"
     if pa.types.is_timestamp(kind):

@@ -100,7 +100,7 @@ def _changed(inside: DigestRuns, expected: OffsetRange, digest: RangeDigest) -> 
     if found.record_count > digest.record_count:
         return f"there are {found.record_count - digest.record_count} rows more than were stored"
     hole = next(_holes(expected, inside, ()), None)
-    first = "" if hole is None else f", the first of them at or behind offset {hole.start}"
+    first = "" if hole is None else f", the first of them at or after offset {hole.start}"
     return f"{digest.record_count - found.record_count} of {digest.record_count} records are missing{first}"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from engine.errors import Corrupt, FloebergError
 from engine.table.manifests import ManifestReader, TableFile
 from engine.table.repair.file import stored_footer
-from engine.table.repair.plan import Candidate, Knowledge, Lack
+from engine.table.repair.plan import Candidate, Knowledge, Missing
 from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts, TopicTable
 
@@ -28,7 +28,7 @@ class KeptRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Survey:
     """What a look at a table found.
 
     ``candidates`` sorted; ``kept`` by partition; ``unreadable`` the errors of files whose footer can't be had;
@@ -48,14 +48,14 @@ class RepairCandidates:
     """One table's. What a file's footer says is kept as long as the file is in the table: it never changes."""
 
     _manifests: ManifestReader = field(default_factory=ManifestReader)
-    _lacks: dict[str, Lack] = field(default_factory=dict)
+    _missing: dict[str, Missing] = field(default_factory=dict)
     _unreadable: dict[str, FloebergError] = field(default_factory=dict)
 
     def forget_unreadable(self) -> None:
         """Files whose footer could not be had are looked at again."""
         self._unreadable.clear()
 
-    def look(self, table: TopicTable, *, max_footers: int | None = None) -> Look:
+    def look(self, table: TopicTable, *, max_footers: int | None = None) -> Survey:
         """Reads the manifests that are new since the last look, and up to ``max_footers`` footers.
 
         Raises Corrupt (a manifest), Unavailable.
@@ -64,13 +64,15 @@ class RepairCandidates:
         # A manifest without the count leaves the question to the footer.
         files = [file for file in listed.whole_own() if file.reason_rows != 0]
         present = {file.path for file in files}
-        self._lacks = {path: lack for path, lack in self._lacks.items() if path in present}
+        self._missing = {path: missing for path, missing in self._missing.items() if path in present}
         self._unreadable = {path: error for path, error in self._unreadable.items() if path in present}
-        unseen = [file for file in files if file.path not in self._lacks and file.path not in self._unreadable]
+        unseen = [file for file in files if file.path not in self._missing and file.path not in self._unreadable]
         read_now = unseen if max_footers is None else unseen[:max_footers]
         self._read(table.facts, read_now)
-        return Look(
-            candidates=tuple(Candidate(file=f, lack=self._lacks[f.path]) for f in files if f.path in self._lacks),
+        return Survey(
+            candidates=tuple(
+                Candidate(file=file, missing=self._missing[file.path]) for file in files if file.path in self._missing
+            ),
             kept=self._kept(files),
             unreadable=tuple(self._unreadable.values()),
             unread=len(unseen) - len(read_now),
@@ -80,8 +82,8 @@ class RepairCandidates:
     def _kept(self, files: Sequence[TableFile]) -> dict[int, KeptRows]:
         found: dict[int, KeptRows] = {}
         for file in files:
-            before, lack = found.get(file.partition, KeptRows()), self._lacks.get(file.path)
-            awaiting = 0 if lack is None else lack.rows_without_schema
+            before, missing = found.get(file.partition, KeptRows()), self._missing.get(file.path)
+            awaiting = 0 if missing is None else missing.rows_without_schema
             # A file of before the manifests counted reasons has at least those that its footer tells.
             reasons = awaiting if file.reason_rows is None else file.reason_rows
             found[file.partition] = KeptRows(
@@ -90,14 +92,14 @@ class RepairCandidates:
             )
         return found
 
-    def note(self, file: TableFile, lack: Lack) -> None:
-        """What a file was found to lack when it was decoded again, and not replaced."""
-        self._lacks[file.path] = lack
+    def note(self, file: TableFile, missing: Missing) -> None:
+        """What a file was found to missing when it was decoded again, and not replaced."""
+        self._missing[file.path] = missing
 
     def _read(self, facts: TableFacts, files: list[TableFile]) -> None:
-        def read(file: TableFile) -> Lack | FloebergError:
+        def read(file: TableFile) -> Missing | FloebergError:
             try:
-                return Lack.of(stored_footer(facts, file))
+                return Missing.of(stored_footer(facts, file))
             except Corrupt as error:
                 return Corrupt(
                     f"a data file can't be looked at: {error.problem}",
@@ -112,8 +114,8 @@ class RepairCandidates:
 
         with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="repair-footers") as pool:
             for file, found in zip(files, pool.map(read, files), strict=True):
-                if isinstance(found, Lack):
-                    self._lacks[file.path] = found
+                if isinstance(found, Missing):
+                    self._missing[file.path] = found
                 else:
                     self._unreadable[file.path] = found
 

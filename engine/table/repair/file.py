@@ -23,7 +23,7 @@ from engine.records.digest import RangeDigest
 from engine.table.columns import TableLayout
 from engine.table.data_file import FileDescription, FileFooter, FileName, check_footer
 from engine.table.manifests import TableFile
-from engine.table.repair.plan import Lack
+from engine.table.repair.plan import Missing
 from engine.table.rows.record_file import RecordFile
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
@@ -51,7 +51,7 @@ class Redecoded:
     """``new`` is None where no record gained anything, or one lost something: nothing was written then.
 
     ``digest`` of the old file's records, which are the new one's; ``gained`` records with more columns than before, or
-    no longer with bytes beside them; ``lost`` the opposite; ``lack`` what the records go without by what is known now;
+    no longer with bytes beside them; ``lost`` the opposite; ``missing`` what the records go without now;
     ``reasons`` counts the rows that keep their bytes, by reason.
     """
 
@@ -60,7 +60,7 @@ class Redecoded:
     settings: ParquetSettings | None
     gained: int
     lost: int
-    lack: Lack
+    missing: Missing
     reasons: Mapping[str, int]
 
 
@@ -190,7 +190,7 @@ class _Repair:
             settings=self._new.settings if is_better else None,
             gained=tally.gained,
             lost=tally.lost,
-            lack=Lack(
+            missing=Missing(
                 codec_version=self._codecs.value.version,
                 unresolved=dict(self._new.unresolved),
                 key_codec_version=None if self._codecs.key is None else self._codecs.key.version,

@@ -17,7 +17,7 @@ MOST_IDS_WANTED = 1024
 """Schemas that are asked for, those of the most records: bytes that name no schema at all may look like any number."""
 
 
-class Hope(StrEnum):
+class RetryReason(StrEnum):
     """Why a file is worth another try."""
 
     NEW_SCHEMA = "a schema that was missing is known"
@@ -36,7 +36,7 @@ class Knowledge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lack:
+class Missing:
     """What a file's footer says that its records went without; as in FileFooter."""
 
     codec_version: int
@@ -45,7 +45,7 @@ class Lack:
     unresolved_keys: Mapping[int, int] | None
 
     @classmethod
-    def of(cls, footer: FileFooter) -> Lack:
+    def of(cls, footer: FileFooter) -> Missing:
         return cls(
             codec_version=footer.codec_version,
             unresolved=footer.unresolved,
@@ -64,7 +64,7 @@ class Candidate:
     """A file of the table with rows that say why they keep their bytes."""
 
     file: TableFile
-    lack: Lack
+    missing: Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class WantedSchemas:
 class RepairPlan:
     """``chosen`` in the order to work on them, with the reason; ``left`` how many more there are for a next turn."""
 
-    chosen: tuple[tuple[Candidate, Hope], ...]
+    chosen: tuple[tuple[Candidate, RetryReason], ...]
     left: int
 
 
@@ -95,29 +95,30 @@ def wanted_schemas(candidates: Sequence[Candidate], known: Knowledge) -> WantedS
     value: Counter[int] = Counter()
     key: Counter[int] = Counter()
     for candidate in candidates:
-        value.update(candidate.lack.unresolved or {})
-        key.update(candidate.lack.unresolved_keys or {})
+        value.update(candidate.missing.unresolved or {})
+        key.update(candidate.missing.unresolved_keys or {})
     return WantedSchemas(
         value={one: rows for one, rows in value.items() if one not in known.schema_ids},
         key={one: rows for one, rows in key.items() if one not in known.key_schema_ids},
     )
 
 
-def hope_for(lack: Lack, known: Knowledge) -> Hope | None:
+def retry_reason(missing: Missing, known: Knowledge) -> RetryReason | None:
     """Why decoding again could give a file's records more columns; None where it could not."""
-    if known.schema_ids & (lack.unresolved or {}).keys() or known.key_schema_ids & (lack.unresolved_keys or {}).keys():
-        return Hope.NEW_SCHEMA
-    if lack.codec_version < known.codec_version or (lack.key_codec_version or 0) < (known.key_codec_version or 0):
-        return Hope.NEW_CODEC
-    if lack.unresolved is None:
-        return Hope.UNSAID
+    values, keys = missing.unresolved or {}, missing.unresolved_keys or {}
+    if known.schema_ids & values.keys() or known.key_schema_ids & keys.keys():
+        return RetryReason.NEW_SCHEMA
+    if missing.codec_version < known.codec_version or (missing.key_codec_version or 0) < (known.key_codec_version or 0):
+        return RetryReason.NEW_CODEC
+    if missing.unresolved is None:
+        return RetryReason.UNSAID
     return None
 
 
-def rows_helped(lack: Lack, known: Knowledge) -> int:
+def rows_helped(missing: Missing, known: Knowledge) -> int:
     """Records that went without columns for want of a schema that is known now."""
-    value = sum(rows for schema_id, rows in (lack.unresolved or {}).items() if schema_id in known.schema_ids)
-    return value + sum(rows for one, rows in (lack.unresolved_keys or {}).items() if one in known.key_schema_ids)
+    value = sum(rows for schema_id, rows in (missing.unresolved or {}).items() if schema_id in known.schema_ids)
+    return value + sum(rows for one, rows in (missing.unresolved_keys or {}).items() if one in known.key_schema_ids)
 
 
 def plan_repair(
@@ -129,15 +130,15 @@ def plan_repair(
 ) -> RepairPlan:
     """Files worth a try, in the order of partitions and offsets, as many as the bounds let: one at least."""
     in_order = sorted(candidates, key=lambda candidate: candidate.file)
-    hopes = ((candidate, hope_for(candidate.lack, known)) for candidate in in_order)
-    hopeful = [(candidate, hope) for candidate, hope in hopes if hope is not None]
+    reasons = ((candidate, retry_reason(candidate.missing, known)) for candidate in in_order)
+    worthwhile = [(candidate, reason) for candidate, reason in reasons if reason is not None]
     chosen, size_bytes = 0, 0
-    for candidate, _ in hopeful[:max_files]:
+    for candidate, _ in worthwhile[:max_files]:
         size_bytes += candidate.file.size_bytes
         if chosen and size_bytes > max_bytes:
             break
         chosen += 1
-    return RepairPlan(chosen=tuple(hopeful[:chosen]), left=len(hopeful) - chosen)
+    return RepairPlan(chosen=tuple(worthwhile[:chosen]), left=len(worthwhile) - chosen)
 
 
 def _most(rows: Mapping[int, int], limit: int) -> list[int]:

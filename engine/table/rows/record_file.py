@@ -44,7 +44,7 @@ class RecordFile:
         self._error_rows = 0
 
     def add(self, records: Records, value: Decoded, key: Decoded | None) -> pa.RecordBatch:
-        """Write the rows of a block, which lies behind those before, and return them."""
+        """Write the rows of a block, which follows those before, and return them."""
         table = self._table
         self.digest = self.digest.then(digest_of(records))
         worst = value.verdict if key is None else np.maximum(value.verdict, key.verdict)
