@@ -37,7 +37,7 @@ from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts, TopicTable
 from topics.needs_schemas import NeedsSchemas
 from topics.topic_schemas import TopicSchemas
-from workers.read_back import ReadBackTask, proven
+from workers.read_back import ReadBackTask, proof_of, read_back
 from workers.workers import Workers
 
 SCHEMAS_A_TURN = 64
@@ -243,7 +243,8 @@ class TopicRepair:
             if outcome.new is not None
         }
         ready = []
-        for path, proof in proven(self._workers, self._verifier, files):
+        for path, evidence in self._workers.run(read_back, files):
+            proof = proof_of(self._verifier, files[path], evidence)
             if isinstance(proof, FloebergError):
                 self._fail(tasks[path], proof, turn)
                 continue

@@ -22,7 +22,7 @@ from tiering.spool import is_of_topic
 from tiering.tiered_topic import TieredTopic
 from tiering.tiered_topics import TieredTopics
 from topics.needs_schemas import NeedsSchemas
-from workers.read_back import ReadBackTask, proven
+from workers.read_back import ReadBackTask, proof_of, read_back
 from workers.workers import Workers
 
 _SCHEMA_ROUNDS = 8
@@ -199,7 +199,8 @@ class RangeWork:
             if outcome.file is not None
         }
         verified: dict[int, VerifiedFile] = {}
-        for index, found in proven(self._workers, self._verifier, files):
+        for index, evidence in self._workers.run(read_back, files):
+            found = proof_of(self._verifier, files[index], evidence)
             if isinstance(found, FloebergError):
                 done.failures.setdefault(tasks[index].partition, found)
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.errors import FloebergError
@@ -10,7 +9,7 @@ from engine.table.data_file import FileDescription
 from engine.table.proof.verification import Verification, verify_file
 from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.table.topic_table import TableFacts
-from workers.workers import Answered, Key, Workers
+from workers.workers import Answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +26,9 @@ def read_back(task: ReadBackTask) -> Verification:
     return verify_file(task.file.path, task.table)
 
 
-def proven(
-    workers: Workers, verifier: Verifier, tasks: Mapping[Key, ReadBackTask]
-) -> Iterator[tuple[Key, Answered[VerifiedFile]]]:
-    """The proof of each file, or why there is none: a job that looks at the warehouse and nothing else."""
-    for key, found in workers.run(read_back, tasks):
-        try:
-            if isinstance(found, FloebergError):
-                raise found
-            yield key, verifier.accept(tasks[key].file, found)
-        except FloebergError as error:
-            yield key, error
+def proof_of(verifier: Verifier, task: ReadBackTask, found: Answered[Verification]) -> Answered[VerifiedFile]:
+    """The proof of a file by what was ``found`` in it, or why there is none."""
+    try:
+        return found if isinstance(found, FloebergError) else verifier.accept(task.file, found)
+    except FloebergError as error:
+        return error

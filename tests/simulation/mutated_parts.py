@@ -29,7 +29,6 @@ from tiering import planner, range_work, rewrite
 from tiering.broker_watch import BrokerWatch
 from tiering.cycle import Cycle
 from tiering.spool import Spool
-from workers import read_back
 from workers.read_back import ReadBackTask
 
 Patch = Callable[[], AbstractContextManager[Any]]
@@ -118,7 +117,7 @@ def file_not_read_back() -> Iterator[None]:
             digest=task.file.digest,
         )
 
-    with mock.patch.object(read_back, "read_back", read):
+    with mock.patch.object(range_work, "read_back", read):
         yield
 
 
