@@ -132,7 +132,7 @@ class _NoBroker:
     def log_start(self, topic_id: str, partition: int) -> int | None:
         return None
 
-    def hurry(self, topic_id: str, partition: int, end: int) -> None:
+    def hurry(self) -> None:
         raise AssertionError("nobody copies")
 
 
@@ -163,7 +163,7 @@ def _door(world: TieringWorld, partition: TopicIdPartition) -> Iterator[http.cli
         tables=TopicTables(world.catalog, DEFAULT_NAMESPACE, topic_of={partition.topic_id: TOPIC}.get),
         reader=reader,
         verifier=Verifier(),
-        broker=_NoBroker(),
+        tiering=_NoBroker(),
         store=AuxiliaryStore(),
     )
     watch = DamageWatch(backend, topic_of=backend.topic_of, forget=reader.forget)
