@@ -101,7 +101,7 @@ def test_every_bound_is_in_the_runbook(tmp_path: Path) -> None:
     ["Partition stopped", "Partition failing", "Daemon problem", "Schema registry away", "No copies asked for"],
 )
 def test_texts_of_problems_are_those_of_the_program(title: str) -> None:
-    rooms = ("engine", "tiering", "floeberg", "serving")
+    rooms = ("engine", "topics", "workers", "tiering", "compaction", "floeberg", "serving")
     source = "\n".join(path.read_text() for room in rooms for path in sorted((ROOT / room).rglob("*.py")))
     source = source.replace("{FILE_NAME}", "partition.metadata").replace("{METADATA_TOPIC}", "__remote_log_metadata")
     of_the_system = [
