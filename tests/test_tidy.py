@@ -104,11 +104,10 @@ COMMITTING_CALLS = {"_do_commit", "commit_table", "commit_transaction", "commit_
 
 def test_only_the_commit_room_commits() -> None:
     """And the catalogs, where they implement what it calls."""
-    rooms = ("engine", "tiering", "compaction", "retention", "serving", "floeberg")
     found = {
         str(path.relative_to(ROOT).parent)
         for path in sources(".py")
-        if path.relative_to(ROOT).parts[0] in rooms
+        if path.relative_to(ROOT).parts[0] in PRODUCT
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMMITTING_CALLS
     }

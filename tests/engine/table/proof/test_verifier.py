@@ -185,7 +185,7 @@ def test_nobody_else_makes_a_proof(written: FileDescription, facts: TableFacts) 
 
 def test_token_is_asked_for_by_the_verifier_alone() -> None:
     root = Path(__file__).parents[4]
-    rooms = ("engine", "tiering", "serving", "floeberg", "compaction", "retention")
+    rooms = ("engine", "topics", "workers", "tiering", "compaction", "retention", "serving", "floeberg")
     sources = [path for room in rooms for path in (root / room).rglob("*.py")]
     asking = {str(path.relative_to(root)) for path in sources if "VERIFIERS_TOKEN" in path.read_text()}
     assert asking == {"engine/table/proof/verifier.py"}
