@@ -75,7 +75,7 @@ $(INSTALLED): pyproject.toml | check-jdk
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
-	# What numba kept of a module can't be loaded once another one that it used is gone.
+	# Numba keeps kernels under a digest of their sources, and never deletes those that are out of date.
 	find engine -name '*.nb[ic]' -delete
 	$(BIN)/python -m floeberg.kernels
 	touch $@

@@ -3,3 +3,11 @@
 In: bytes of a broker's log directories, offset ranges. Out: Parquet files, Iceberg commits, record batches.
 Imports nothing of ours outside this room.
 """
+
+import os
+
+# Read by numba when it is imported, which happens in the engine's rooms.
+os.environ.setdefault(
+    "NUMBA_CACHE_LOCATOR_CLASSES",
+    "engine.kernels.cache.KernelCacheLocator,UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator",
+)

@@ -118,9 +118,6 @@ class Decoded:
     def __len__(self) -> int:
         return len(self.verdict)
 
-    def count_of(self, verdict: Verdict) -> int:
-        return int(np.count_nonzero(self.verdict == verdict))
-
     def reason_of(self, row: int) -> str | None:
         index = int(self.reason[row])
         return None if index == NO_REASON else self.reasons[index]

@@ -51,6 +51,10 @@ def _read_headers(data, start, length, schema_id, state):  # type: ignore[no-unt
             state[row] = FRAMED
 
 
+def header_of(schema_id: int) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big")
+
+
 def read_headers(values: ByteSpans) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """(schema id int32[n], -1 where there is none; state uint8[n]: FRAMED or what else a row is)."""
     schema_id = np.empty(len(values), np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -10,7 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt, Invalid
-from engine.formats.codec import NO_REASON, CodecSpec, Verdict
+from engine.formats.codec import NO_REASON, CodecSpec, Decoded, Verdict
+from engine.formats.confluent_framing import FRAMING_REASON, NULL_VALUE
 
 Opened = TypeVar("Opened")
 
@@ -37,6 +38,22 @@ class WriterSchemas(Generic[Opened]):
             self._open(schema_id)
         return self._opened.get(schema_id)
 
+    def parts(
+        self, schema_id: NDArray[np.int32], readable: NDArray[np.bool_], findings: Findings
+    ) -> Iterator[tuple[int, Opened, NDArray[np.intp]]]:
+        """A block's rows by the schema that they name, those that are ``readable``; the others are in the part of a
+        block's only schema, which most blocks are: they are null to the arena too. What has no schema is noted."""
+        present = distinct(schema_id if readable.all() else schema_id[readable])
+        for identifier in present:
+            rows = np.arange(len(readable))
+            if len(present) > 1:
+                rows = np.flatnonzero(readable & (schema_id == identifier))
+            opened = self.get(identifier)
+            if opened is None:
+                findings.note(rows[readable[rows]], Verdict.UNDECODABLE, self._problems[identifier])
+            else:
+                yield identifier, opened, rows
+
     def problem_of(self, schema_id: int) -> str:
         """Why ``get`` gave None."""
         return self._problems[schema_id]
@@ -50,11 +67,11 @@ class WriterSchemas(Generic[Opened]):
             raise Corrupt(f"a row's value can't be rebuilt: {self._problems[schema_id]}")
         return opened
 
-    def unknown(self, schema_ids: Iterable[int]) -> frozenset[int]:
+    def unknown(self, schema_ids: NDArray[np.int32]) -> frozenset[int]:
         """Those that the specification neither has nor lists as given up."""
         known = (self._spec.schemas, self._spec.unresolved)
         return frozenset(
-            one for one in schema_ids if not self._is_inferred(one) and not any(one in ids for ids in known)
+            one for one in distinct(schema_ids) if not self._is_inferred(one) and not any(one in ids for ids in known)
         )
 
     def _is_inferred(self, schema_id: int) -> bool:
@@ -105,6 +122,17 @@ class Findings:
         self.verdict[rows] = verdict
         self.reason[rows] = self._index_of.setdefault(text, len(self._index_of))
 
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        return tuple(self._index_of)
+    def note_framing(self, state: NDArray[np.uint8], reasons: Mapping[int, str] = FRAMING_REASON) -> None:
+        """The rows whose header can't be read."""
+        for code in distinct(state[state > NULL_VALUE]):
+            self.note(np.flatnonzero(state == code), Verdict.UNDECODABLE, reasons[code])
+
+    def decoded(self, columns: pa.StructArray, schema_id: pa.Array, missing_schema_ids: frozenset[int]) -> Decoded:
+        return Decoded(
+            columns=columns,
+            schema_id=schema_id,
+            verdict=self.verdict,
+            reason=self.reason,
+            reasons=tuple(self._index_of),
+            missing_schema_ids=missing_schema_ids,
+        )

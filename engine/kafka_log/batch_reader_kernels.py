@@ -4,6 +4,8 @@ Every read is checked against the end of what holds it, and every number that th
 hold. Varints follow Kafka's ``ByteUtils``: an int in at most 5 bytes, a long in at most 10, zigzag.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -30,24 +32,24 @@ _BATCHES_OUT = types.Array(types.int64, 2, "C")
 
 
 @njit(nogil=True, inline="always")
-def _be32(data, at):  # type: ignore[no-untyped-def]
+def _be32(data, at):
     return ((np.int64(data[at]) << 24) | (np.int64(data[at + 1]) << 16) | (np.int64(data[at + 2]) << 8)) | np.int64(
         data[at + 3]
     )
 
 
 @njit(nogil=True, inline="always")
-def _int32(data, at):  # type: ignore[no-untyped-def]
+def _int32(data, at):
     return np.int64(np.int32(_be32(data, at)))
 
 
 @njit(nogil=True, inline="always")
-def _int64(data, at):  # type: ignore[no-untyped-def]
+def _int64(data, at):
     return (_be32(data, at) << 32) | _be32(data, at + 4)
 
 
 @njit(nogil=True, inline="always")
-def _varint(data, at, end):  # type: ignore[no-untyped-def]
+def _varint(data, at, end):
     """An int: (value, position behind it); the position is -1 when it runs past ``end`` or past 5 bytes."""
     raw = np.uint64(0)
     shift = np.uint64(0)
@@ -63,7 +65,7 @@ def _varint(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, inline="always")
-def _varlong(data, at, end):  # type: ignore[no-untyped-def]
+def _varlong(data, at, end):
     """A long: (value, position behind it); the position is -1 when it runs past ``end`` or past 10 bytes."""
     raw = np.uint64(0)
     shift = np.uint64(0)
@@ -78,7 +80,7 @@ def _varlong(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(types.void(read_only(types.uint8), _BATCHES_OUT, writable(types.int64)), nogil=True, cache=True)
-def scan_headers(window, batches, state):  # type: ignore[no-untyped-def]
+def scan_headers(window, batches, state):
     """Fill ``batches`` (int64[n, BATCH_COLUMNS]) with the whole batches at the front of ``window``.
 
     ``state`` out: batches found; bytes they take; how the scan ended; the next batch's size as it claims (0 unknown).
@@ -130,7 +132,7 @@ _SCRATCH = 9
 
 
 @njit(nogil=True, inline="always")
-def _parse_record(data, at, batch_end, record):  # type: ignore[no-untyped-def]
+def _parse_record(data, at, batch_end, record):
     """Fill ``record`` from the bytes at ``at``; returns what is wrong with them."""
     size, at = _varint(data, at, batch_end)
     if at < 0:
@@ -196,7 +198,7 @@ _SCAN_RECORDS = types.void(
 
 
 @njit(_SCAN_RECORDS, nogil=True, cache=True)
-def scan_records(  # type: ignore[no-untyped-def]
+def scan_records(
     data,
     batches,
     range_start,
@@ -277,7 +279,7 @@ _SCAN_RECORD_HEADERS = types.int64(
 
 
 @njit(_SCAN_RECORD_HEADERS, nogil=True, cache=True)
-def scan_record_headers(  # type: ignore[no-untyped-def]
+def scan_record_headers(
     data, header_first, header_at, record_end, rows, key_start, key_length, value_start, value_length
 ):
     """Find keys and values of all headers; the row whose headers are bad, or -1.

@@ -6,6 +6,8 @@ The CRC field is left 0: it is taken over the finished, perhaps compressed, batc
 # Numba types kernels by their explicit signatures; arrays inside them have no Python type.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np

@@ -4,6 +4,8 @@ Sources: W. D. Clinger, "How to read floating point numbers accurately" (1990); 
 per second" (2021); R. Giulietti, "The Schubfach way to render doubles" (2020).
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -51,7 +53,7 @@ INFINITE = np.uint64(0x7FF0000000000000)
 
 
 @njit(nogil=True, cache=True)
-def nearest_double(digits, power):  # type: ignore[no-untyped-def]
+def nearest_double(digits, power):
     """The double nearest to ``digits`` * 10**``power``, infinite where it is too large. ``digits`` uint64."""
     if digits < np.uint64(1 << 53) and -22 <= power <= 22:
         if power < 0:
@@ -92,7 +94,7 @@ def nearest_double(digits, power):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def round_to_odd(high, low, value):  # type: ignore[no-untyped-def]
+def round_to_odd(high, low, value):
     """The upper 64 bits of a 128-bit factor times a number, its last bit set where anything was cut off."""
     upper = multiply_high(high, value)
     middle = high * value
@@ -103,7 +105,7 @@ def round_to_odd(high, low, value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def shortest_digits(value):  # type: ignore[no-untyped-def]
+def shortest_digits(value):
     """(digits uint64, power): the shortest of the decimals that read as this positive finite double, the nearest of
     those; without zeros at its end."""
     bits = bits_of_double(value)
@@ -143,7 +145,7 @@ def shortest_digits(value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def without_zeros(digits, power):  # type: ignore[no-untyped-def]
+def without_zeros(digits, power):
     while digits >= np.uint64(10) and digits % np.uint64(10) == 0:
         digits //= np.uint64(10)
         power += 1

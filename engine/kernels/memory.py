@@ -4,6 +4,8 @@ Nothing here checks an address: a caller compares positions with sizes first. Li
 and Avro's fixed-width values are.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,13 +13,14 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 
 def _loader(bits: int, kind: types.Type) -> Any:
     @intrinsic
-    def load(typing_context, address):  # type: ignore[no-untyped-def]  # noqa: ARG001 - numba's protocol
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def load(typing_context, address):  # noqa: ARG001 - numba's protocol
+        def generate(context, builder, signature, arguments):  # noqa: ARG001
             return builder.load(builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer()), align=1)
 
         return kind(types.int64), generate
@@ -27,8 +30,8 @@ def _loader(bits: int, kind: types.Type) -> Any:
 
 def _storer(bits: int, kind: types.Type) -> Any:
     @intrinsic
-    def store(typing_context, address, value):  # type: ignore[no-untyped-def]  # noqa: ARG001 - numba's protocol
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def store(typing_context, address, value):  # noqa: ARG001 - numba's protocol
+        def generate(context, builder, signature, arguments):  # noqa: ARG001
             builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer()), align=1)
             return context.get_dummy_value()
 
@@ -47,14 +50,32 @@ store_u64 = _storer(64, types.uint64)
 store_i64 = _storer(64, types.int64)
 
 
+@intrinsic
+def addresses_of(typing_context, tables):  # noqa: ARG001 - numba's protocol
+    """A NamedTuple of arrays as the same NamedTuple of their addresses, which lives no longer than they do.
+
+    What runs once a value takes addresses: numba counts the references to each array that a function is passed, which
+    costs ten times what reading a number does (measured: 5 M orders/s against 0.5).
+    """
+
+    def generate(context, builder, signature, arguments):
+        arrays = zip(tables, cgutils.unpack_tuple(builder, arguments[0]), strict=True)
+        data = [context.make_array(kind)(context, builder, array).data for kind, array in arrays]
+        return context.make_tuple(
+            builder, signature.return_type, [builder.ptrtoint(pointer, ir.IntType(64)) for pointer in data]
+        )
+
+    return types.BaseTuple.from_types([types.int64] * len(tables), tables.instance_class)(tables), generate
+
+
 @njit(nogil=True, cache=True, forceinline=True)
-def word(table, index):  # type: ignore[no-untyped-def]
+def word(table, index):
     """The 64-bit word ``index`` of the table at an address."""
     return load_i64(table + 8 * index)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def set_word(table, index, value):  # type: ignore[no-untyped-def]
+def set_word(table, index, value):
     store_i64(table + 8 * index, np.int64(value))
 
 
@@ -64,7 +85,7 @@ SHORT = 32
 
 
 @njit(nogil=True, cache=True)
-def copy(to, source, size):  # type: ignore[no-untyped-def]
+def copy(to, source, size):
     """Copy ``size`` bytes, touching nothing beyond them: words, then a last word that overlaps."""
     if size >= 8:
         last = size - 8
@@ -79,7 +100,7 @@ def copy(to, source, size):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def copy_short(to, source, size, source_room):  # type: ignore[no-untyped-def]
+def copy_short(to, source, size, source_room):
     """Copy ``size`` bytes, SHORT at once where they are no more: how many they are need not be guessed.
 
     ``to`` has SHORT bytes of room; ``source_room`` bytes can be read from ``source``.
@@ -92,7 +113,7 @@ def copy_short(to, source, size, source_room):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def copy_text(to, source, size, source_room):  # type: ignore[no-untyped-def]
+def copy_text(to, source, size, source_room):
     """Copy ``size`` bytes and tell whether any is outside ASCII.
 
     ``to`` has SLACK bytes of room behind ``size``; ``source_room`` bytes can be read from ``source``.

@@ -7,6 +7,8 @@ and lists read alike; maps and UUIDs don't occur in Parquet's metadata and are r
 # Numba types kernels by their explicit signatures; arrays inside them have no Python type.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np

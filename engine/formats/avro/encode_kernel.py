@@ -1,8 +1,6 @@
-"""Runs an Avro program backwards: Arrow columns to the writer's own bytes.
+"""Runs an Avro program backwards: Arrow columns, by their slots, to the writer's own bytes."""
 
-Columns reach the kernel as addresses in a table of slots, int64[m, SLOT_WIDTH], beside the sizes that every access
-which depends on the columns' content is checked against. Fixed-width buffers were measured when they were bound.
-"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
 
@@ -10,16 +8,6 @@ import numpy as np
 from numba import njit, types
 
 from engine.formats.avro.leaf_kernels import DAY_MICROS
-from engine.formats.columns.encoding import (
-    BAD_INDEX,
-    BAD_OFFSETS,
-    NO_COLUMN,
-    NO_ROOM,
-    NO_SYMBOL,
-    NOT_REPRESENTABLE,
-    NULL_FOUND,
-    is_set,
-)
 from engine.formats.columns.operations import (
     ARRAY,
     ARRAY_END,
@@ -37,19 +25,13 @@ from engine.formats.columns.operations import (
     OPAQUE,
     OPERATION,
     PARAMETER,
-    ROW_WIDTH,
-    S_BIT_OFFSET,
-    S_CHILD_COUNT,
+    ROW_BYTES,
     S_DATA,
     S_DATA_SIZE,
-    S_ENTRY_COUNT,
-    S_INDICES,
-    S_OFFSETS,
-    S_VALIDITY,
     S_VALUE_BITS,
     S_VALUES,
     SLOT,
-    SLOT_WIDTH,
+    SLOT_BYTES,
     STRING,
     TARGET,
     TIME_MICROS,
@@ -58,7 +40,22 @@ from engine.formats.columns.operations import (
     UNION,
     UUID_TEXT,
 )
+from engine.formats.columns.slot_kernels import (
+    NO_COLUMN,
+    NO_ROOM,
+    NO_SYMBOL,
+    NOT_REPRESENTABLE,
+    NULL_FOUND,
+    entry_of,
+    find_list,
+    find_text,
+    is_null,
+    is_set,
+)
+from engine.formats.columns.tables import EncodeTables, Output
+from engine.kernels.floats import float_of_double
 from engine.kernels.memory import (
+    addresses_of,
     copy,
     copy_short,
     load_i32,
@@ -70,21 +67,20 @@ from engine.kernels.memory import (
     store_u8,
     word,
 )
-from engine.kernels.types import read_only, writable
+from engine.kernels.types import tuple_of
 
 # Every operation may write this many bytes before it asks for room: the longest number, or a UUID's text.
 ROOM = 64
 
-_ENCODE_ROWS = types.int64(
-    read_only(types.int64), types.int64, types.int64,
-    read_only(types.int64), read_only(types.int64),
-    writable(types.int64), writable(types.uint8), writable(types.int64), writable(types.int64),
-)  # fmt: skip
+# Of an open list on the stack: its own entry, where its elements end.
+LIST_WORDS = 2
+
+_ENCODE_ROWS = types.int64(tuple_of(EncodeTables), tuple_of(Output), types.int64)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def write_number(to, value):  # type: ignore[no-untyped-def]
-    """A zigzag varint at an address: the address behind it."""
+def write_number(to, value):
+    """A zigzag varint at an address: the address after it."""
     left = np.uint64((value << 1) ^ (value >> 63))
     while left >= np.uint64(0x80):
         store_u8(to, np.uint8(left | np.uint64(0x80)))
@@ -95,16 +91,11 @@ def write_number(to, value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def write_string(base, at, limit, slot, entry):  # type: ignore[no-untyped-def]
-    """A string from plain or dictionary-encoded columns: the position behind it, or what is wrong."""
-    if word(slot, S_INDICES) != 0:
-        entry = np.int64(load_i32(word(slot, S_INDICES) + 4 * entry))
-        if entry < 0 or entry >= word(slot, S_ENTRY_COUNT):
-            return np.int64(BAD_INDEX)
-    begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))
-    length = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry + 4)) - begin
-    if begin < 0 or length < 0 or begin + length > word(slot, S_DATA_SIZE):
-        return np.int64(BAD_OFFSETS)
+def write_string(base, at, limit, slot, entry):
+    """A string from plain or dictionary-encoded columns: the position after it, or what is wrong."""
+    begin, length = find_text(slot, entry)
+    if begin < 0:
+        return begin
     if at + length + ROOM > limit:
         return np.int64(NO_ROOM)
     at = write_number(base + at, length) - base
@@ -113,12 +104,11 @@ def write_string(base, at, limit, slot, entry):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_enum(base, at, slot, entry):  # type: ignore[no-untyped-def]
+def write_enum(base, at, slot, entry):
     """An enum's index: the slot's values are indices of symbols, of the rows or of the dictionary's entries."""
-    if word(slot, S_INDICES) != 0:
-        entry = np.int64(load_i32(word(slot, S_INDICES) + 4 * entry))
-        if entry < 0 or entry >= word(slot, S_ENTRY_COUNT):
-            return np.int64(BAD_INDEX)
+    entry = entry_of(slot, entry)
+    if entry < 0:
+        return entry
     symbol = np.int64(load_i32(word(slot, S_VALUES) + 4 * entry))
     if symbol < 0:
         return np.int64(NO_SYMBOL)
@@ -126,7 +116,7 @@ def write_enum(base, at, slot, entry):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_scaled(base, at, operation, value):  # type: ignore[no-untyped-def]
+def write_scaled(base, at, operation, value):
     """Microseconds as the unit of the schema; what decoding can't have made is refused."""
     if operation != TIMESTAMP_MILLIS and (value < 0 or value >= DAY_MICROS):
         return np.int64(NOT_REPRESENTABLE)
@@ -138,7 +128,7 @@ def write_scaled(base, at, operation, value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_decimal(base, at, limit, row, address):  # type: ignore[no-untyped-def]
+def write_decimal(base, at, limit, row, address):
     """128 bits as big-endian two's complement: as short as they go, or filling the size of a fixed."""
     low = np.uint64(load_i64(address))
     high = np.uint64(load_i64(address + 8))
@@ -166,7 +156,7 @@ def write_decimal(base, at, limit, row, address):  # type: ignore[no-untyped-def
 
 
 @njit(nogil=True, cache=True)
-def decimal_byte(high, low, index):  # type: ignore[no-untyped-def]
+def decimal_byte(high, low, index):
     """Byte ``index`` of 128 bits, 0 the lowest."""
     if index < 8:
         return (low >> np.uint64(8 * index)) & np.uint64(0xFF)
@@ -174,7 +164,7 @@ def decimal_byte(high, low, index):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_uuid_text(base, at, address):  # type: ignore[no-untyped-def]
+def write_uuid_text(base, at, address):
     """16 bytes as 36 lower-case characters (RFC 4122)."""
     to = write_number(base + at, np.int64(36))
     for index in range(16):
@@ -188,40 +178,10 @@ def write_uuid_text(base, at, address):  # type: ignore[no-untyped-def]
     return to - base
 
 
-@njit(nogil=True, cache=True)
-def write_float(base, at, bits):  # type: ignore[no-untyped-def]
-    """A double's bits as those of the float of the same value; what no float becomes is refused.
-
-    Source: IEEE 754, binary32 and binary64.
-    """
-    exponent = (bits >> 52) & 0x7FF
-    fraction = bits & 0xFFFFFFFFFFFFF
-    if exponent == 0x7FF:
-        narrow = np.int64(0xFF)
-    elif exponent == 0 and fraction == 0:
-        narrow = np.int64(0)
-    elif 896 < exponent < 1151:
-        narrow = exponent - 896
-    elif 873 < exponent <= 896:
-        # Numbers that a float holds with fewer digits: their leading one is written out.
-        shift = 897 - exponent
-        fraction |= np.int64(1) << 52
-        if fraction & ((np.int64(1) << shift) - 1) != 0:
-            return np.int64(NOT_REPRESENTABLE)
-        fraction >>= shift
-        narrow = np.int64(0)
-    else:
-        return np.int64(NOT_REPRESENTABLE)
-    if fraction & 0x1FFFFFFF != 0:
-        return np.int64(NOT_REPRESENTABLE)
-    store_i32(base + at, np.int32(((bits >> 32) & 0x80000000) | (narrow << 23) | (fraction >> 29)))
-    return at + 4
-
-
 @njit(nogil=True, cache=True, forceinline=True)
-def write_leaf(base, at, limit, row, slot, entry):  # type: ignore[no-untyped-def]
-    """One value: the position behind it, or a negative code."""
-    if word(slot, S_VALIDITY) != 0 and not is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET)):
+def write_leaf(base, at, limit, row, slot, entry):
+    """One value: the position after it, or a negative code."""
+    if is_null(slot, entry):
         return np.int64(NULL_FOUND)
     operation = word(row, OPERATION)
     if operation in (STRING, BYTES):
@@ -235,7 +195,9 @@ def write_leaf(base, at, limit, row, slot, entry):  # type: ignore[no-untyped-de
     if operation == DOUBLE:
         bits = load_i64(values + 8 * entry)
         if word(row, PARAMETER) == NARROW:
-            return write_float(base, at, bits)
+            bits, fits = float_of_double(bits)
+            store_i32(base + at, np.int32(bits))
+            return at + 4 if fits else np.int64(NOT_REPRESENTABLE)
         store_i64(base + at, bits)
         return at + 8
     if operation == INT:
@@ -259,14 +221,17 @@ def write_leaf(base, at, limit, row, slot, entry):  # type: ignore[no-untyped-de
     return at + size
 
 
-@njit(nogil=True, cache=True)
-def encode_record(base, at, limit, entry, program, slots, lists, trouble):  # type: ignore[no-untyped-def]
-    """One record's value at position ``at`` of the output: the position behind it, or a negative code."""
-    step, depth = np.int64(0), np.int64(0)
+@njit(nogil=True, cache=True, forceinline=True)
+def encode_record(base, at, limit, entry, tables, trouble):
+    """One record's value at position ``at`` of the output: the position after it, or a negative code.
+
+    The stack holds LIST_WORDS an open list, for as many as the program nests.
+    """
+    step, top = np.int64(0), tables.stack
     while True:
-        row = program + 8 * ROW_WIDTH * step
+        row = tables.program + ROW_BYTES * step
         operation = word(row, OPERATION)
-        slot = slots + 8 * SLOT_WIDTH * word(row, SLOT)
+        slot = tables.slots + SLOT_BYTES * word(row, SLOT)
         following = step + 1
         if at + ROOM > limit:
             at = np.int64(NO_ROOM)
@@ -276,34 +241,31 @@ def encode_record(base, at, limit, entry, program, slots, lists, trouble):  # ty
             null_index = word(row, PARAMETER)
             if null_index < 0:
                 at = write_number(base + at, np.int64(0)) - base
-            elif word(slot, S_VALIDITY) == 0 or is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET)):
-                at = write_number(base + at, 1 - null_index) - base
-            else:
+            elif is_null(slot, entry):
                 at = write_number(base + at, null_index) - base
                 following = word(row, TARGET)
+            else:
+                at = write_number(base + at, 1 - null_index) - base
         elif operation == ARRAY:
-            begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))
-            end = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry + 4))
-            if begin < 0 or end < begin or end > word(slot, S_CHILD_COUNT):
-                at = np.int64(BAD_OFFSETS)
-            elif word(slot, S_VALIDITY) != 0 and not is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET)):
-                at = np.int64(NULL_FOUND)
+            begin, end = find_list(slot, entry)
+            if begin < 0:
+                at = begin
             else:
                 at = write_number(base + at, end - begin) - base
                 if begin == end:
                     following = word(row, TARGET)
                 else:
-                    set_word(lists, depth, entry)
-                    set_word(lists, depth + 1, end)
-                    depth += 2
+                    set_word(top, 0, entry)
+                    set_word(top, 1, end)
+                    top += 8 * LIST_WORDS
                     entry = begin
         elif operation == ARRAY_END:
             entry += 1
-            if entry < word(lists, depth - 1):
+            if entry < word(top, -1):
                 following = word(row, TARGET)
             else:
-                depth -= 2
-                entry = word(lists, depth)
+                top -= 8 * LIST_WORDS
+                entry = word(top, 0)
                 at = write_number(base + at, np.int64(0)) - base
         elif operation == OPAQUE:
             if word(row, PARAMETER) >= 0:
@@ -318,24 +280,19 @@ def encode_record(base, at, limit, entry, program, slots, lists, trouble):  # ty
 
 
 @njit(_ENCODE_ROWS, nogil=True, cache=True)
-def encode_rows(rows, first, schema_id, program, slots, lists, out, ends, trouble):  # type: ignore[no-untyped-def]
-    """Encode ``rows[first:]`` behind each other; returns how many of ``rows`` are done.
+def encode_rows(encode_tables, output, first):
+    """Encode the rows of ``output`` from ``first`` on; returns how many of them are done.
 
-    ``ends`` int64[len(rows) + 1] comes in with ``ends[first]``, the position to begin at, and gets each row's end.
-    Fewer rows than asked: ``trouble`` holds the operation and the code, NO_ROOM for a full ``out``.
+    Fewer than there are: ``trouble`` holds the operation and the code, NO_ROOM for a full buffer.
     """
-    base = out.ctypes.data
-    limit = out.shape[0]
-    steps, table, stack, report = program.ctypes.data, slots.ctypes.data, lists.ctypes.data, trouble.ctypes.data
+    rows, data, ends, trouble = output
+    tables, prefix_size = addresses_of(encode_tables), encode_tables.prefix.shape[0]
+    base, limit, report = data.ctypes.data, data.shape[0], trouble.ctypes.data
     for index in range(first, rows.shape[0]):
-        at = ends[index]
-        trouble[1] = NO_ROOM
-        if at + ROOM > limit:
-            return index
-        store_u8(base + at, np.uint8(0))
-        for byte in range(4):
-            store_u8(base + at + 1 + byte, np.uint8((schema_id >> (24 - 8 * byte)) & 0xFF))
-        at = encode_record(base, at + 5, limit, rows[index], steps, table, stack, report)
+        at = np.int64(NO_ROOM)
+        if ends[index] + ROOM <= limit:
+            copy(base + ends[index], tables.prefix, prefix_size)
+            at = encode_record(base, ends[index] + prefix_size, limit, rows[index], tables, report)
         if at < 0:
             trouble[1] = at
             return index

@@ -1,15 +1,15 @@
 """How one value of each leaf type is read from Avro's binary form into the arena, checked on the way.
 
-Bytes, arena and program are passed as addresses: these functions run once a value, and numba's count of references to
-an array passed costs ten times what reading a number does (measured: 5 M orders/s against 0.5). What keeps every access
-inside: nothing at ``base + at`` is read before ``at`` was compared with ``end``, ``base`` having ``size`` bytes and
-``end <= size``; an entry is below the capacity of its level, by which the arena was laid out; and strings are compared
-with DATA_SIZE.
+Bytes, memory and rows are addresses (columns/tables.py says why). What keeps every access inside: nothing at
+``base + at`` is read before ``at`` was compared with ``end``, ``base`` having ``size`` bytes and ``end <= size``; an
+entry is below the capacity of its level, by which the arena was laid out; and strings are compared with DATA_SIZE.
 
-A reader returns the position behind the value, or a negative one: BAD (the issue says why) or NO_ROOM (the arena's
+A reader returns the position behind the value, or a negative one: BAD (the issue says why) or NO_ROOM (the memory's
 strings are full). An issue from FIRST_KEPT on leaves the column null or, where the value is the same, filled; the
 record's bytes are kept.
 """
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ from engine.formats.columns.operations import (
     VALID,
     VALUES,
 )
+from engine.kernels.floats import double_of_float
 from engine.kernels.memory import (
     SLACK,
     copy,
@@ -82,8 +83,12 @@ POWER_LOW = np.array([power & (2**64 - 1) for power in _POWERS], np.uint64)
 
 
 @njit(nogil=True, cache=True)
-def read_long_number(base, at, end):  # type: ignore[no-untyped-def]
-    """A zigzag varint of two bytes and more; ``at < end``."""
+def read_long_number(base, at, end):
+    """A zigzag varint of two bytes and more; ``at < end``.
+
+    Nine bytes hold 63 bits, so of a tenth only the lowest bit may be set; a last byte of zero adds nothing, and the
+    number could have been shorter. Zigzag has the sign in the lowest bit: shifted out, it inverts all others.
+    """
     total = np.uint64(load_u8(base + at) & np.uint8(0x7F))
     shift = np.uint64(7)
     at += 1
@@ -101,7 +106,7 @@ def read_long_number(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_number(base, at, end):  # type: ignore[no-untyped-def]
+def read_number(base, at, end):
     """A zigzag varint of at most 64 bits: (value, position behind it or BAD, issue)."""
     if at >= end:
         return np.int64(0), np.int64(BAD), np.int64(ENDS_EARLY)
@@ -112,7 +117,7 @@ def read_number(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_length(base, at, end):  # type: ignore[no-untyped-def]
+def read_length(base, at, end):
     """A length with as many bytes behind it: (length, position behind the number or BAD, issue)."""
     length, at, issue = read_number(base, at, end)
     if at < 0:
@@ -125,30 +130,30 @@ def read_length(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_string(base, size, at, end, row, arena, entry):  # type: ignore[no-untyped-def]
+def read_string(base, size, at, end, row, memory, entry):
     """A string, bytes or a map's key into offsets and data."""
     length, at, issue = read_length(base, at, end)
     if at < 0:
         return at, issue
-    slot = arena + word(row, VALUES) + 4 * entry
+    slot = memory + word(row, VALUES) + 4 * entry
     begin = np.int64(load_i32(slot))
     if begin + length + SLACK > word(row, DATA_SIZE):
         return np.int64(NO_ROOM), issue
-    not_ascii = copy_text(arena + word(row, DATA) + begin, base + at, length, size - at)
+    not_ascii = copy_text(memory + word(row, DATA) + begin, base + at, length, size - at)
     if not_ascii and word(row, OPERATION) == STRING and not is_utf8(base + at, base + at + length):
         if word(row, PARAMETER) == MAP_KEY:
             return np.int64(BAD), np.int64(KEY_NOT_UTF8)
         store_i32(slot + 4, load_i32(slot))
-        store_u8(arena + word(row, VALID) + entry, np.uint8(0))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(0))
         return at + length, np.int64(NOT_UTF8)
     store_i32(slot + 4, np.int32(begin + length))
     if word(row, VALID) >= 0:
-        store_u8(arena + word(row, VALID) + entry, np.uint8(1))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(1))
     return at + length, issue
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_enum(base, at, end, row, pool, pool_start, arena, entry):  # type: ignore[no-untyped-def]
+def read_enum(base, at, end, row, pool, pool_start, memory, entry):
     """An enum's index as its symbol's text, from the pool of all symbols."""
     index, at, issue = read_number(base, at, end)
     if at < 0:
@@ -158,27 +163,27 @@ def read_enum(base, at, end, row, pool, pool_start, arena, entry):  # type: igno
     symbol = word(row, TARGET) + index
     source = np.int64(load_i32(pool_start + 4 * symbol))
     length = np.int64(load_i32(pool_start + 4 * symbol + 4)) - source
-    slot = arena + word(row, VALUES) + 4 * entry
+    slot = memory + word(row, VALUES) + 4 * entry
     begin = np.int64(load_i32(slot))
     if begin + length + SLACK > word(row, DATA_SIZE):
         return np.int64(NO_ROOM), issue
     # The pool has SLACK bytes behind its last symbol.
-    copy_text(arena + word(row, DATA) + begin, pool + source, length, length + SLACK)
+    copy_text(memory + word(row, DATA) + begin, pool + source, length, length + SLACK)
     store_i32(slot + 4, np.int32(begin + length))
     return at, issue
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_boolean(base, at, row, arena, entry):  # type: ignore[no-untyped-def]
+def read_boolean(base, at, row, memory, entry):
     byte = load_u8(base + at)
-    store_u8(arena + word(row, VALUES) + entry, np.uint8(byte & 1))
+    store_u8(memory + word(row, VALUES) + entry, np.uint8(byte & 1))
     if word(row, VALID) >= 0:
-        store_u8(arena + word(row, VALID) + entry, np.uint8(byte <= 1))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(byte <= 1))
     return at + 1, np.int64(0) if byte <= 1 else np.int64(NOT_BOOLEAN)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_scaled(base, at, end, row, arena, entry):  # type: ignore[no-untyped-def]
+def read_scaled(base, at, end, row, memory, entry):
     """Milliseconds as microseconds, and microseconds within a day; null where they don't fit."""
     value, at, issue = read_number(base, at, end)
     if at < 0:
@@ -196,14 +201,14 @@ def read_scaled(base, at, end, row, arena, entry):  # type: ignore[no-untyped-de
     else:
         fits = 0 <= value < DAY_MICROS
     factor = 1 if operation == TIME_MICROS else 1000
-    store_i64(arena + word(row, VALUES) + 8 * entry, np.int64(value * factor if fits else 0))
+    store_i64(memory + word(row, VALUES) + 8 * entry, np.int64(value * factor if fits else 0))
     if word(row, VALID) >= 0:
-        store_u8(arena + word(row, VALID) + entry, np.uint8(fits))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(fits))
     return at, issue if fits else kept
 
 
 @njit(nogil=True, cache=True)
-def read_decimal(base, at, end, row, arena, entry):  # type: ignore[no-untyped-def]
+def read_decimal(base, at, end, row, memory, entry):
     """Two's complement, big-endian, of any length, to 128 bits."""
     issue = np.int64(0)
     length = word(row, PARAMETER)
@@ -222,6 +227,7 @@ def read_decimal(base, at, end, row, arena, entry):  # type: ignore[no-untyped-d
     fill = np.uint8(0xFF) if negative else np.uint8(0)
     high = np.uint64(0xFFFFFFFFFFFFFFFF) if negative else np.uint64(0)
     low = high
+    # The last 16 bytes are shifted through both halves; bytes before them may only repeat the sign.
     for index in range(length):
         if index < length - 16 and load_u8(base + at + index) != fill:
             fits = False
@@ -236,16 +242,16 @@ def read_decimal(base, at, end, row, arena, entry):  # type: ignore[no-untyped-d
     bound_high, bound_low = POWER_HIGH[word(row, TARGET)], POWER_LOW[word(row, TARGET)]
     if size_high > bound_high or (size_high == bound_high and size_low >= bound_low):
         fits = False
-    slot = arena + word(row, VALUES) + 16 * entry
+    slot = memory + word(row, VALUES) + 16 * entry
     store_i64(slot, np.int64(low) if fits else np.int64(0))
     store_i64(slot + 8, np.int64(high) if fits else np.int64(0))
     if word(row, VALID) >= 0:
-        store_u8(arena + word(row, VALID) + entry, np.uint8(fits))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(fits))
     return at + length, issue if fits else np.int64(DECIMAL_RANGE)
 
 
 @njit(nogil=True, cache=True)
-def hex_digit(byte):  # type: ignore[no-untyped-def]
+def hex_digit(byte):
     """The value of a lower-case hexadecimal digit, 255 for any other byte."""
     if 48 <= byte <= 57:
         return np.uint8(byte - 48)
@@ -255,7 +261,7 @@ def hex_digit(byte):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def read_uuid_text(base, at, end, row, arena, entry):  # type: ignore[no-untyped-def]
+def read_uuid_text(base, at, end, row, memory, entry):
     """36 characters in RFC 4122's lower-case form to 16 bytes; null for any other text."""
     length, at, issue = read_length(base, at, end)
     if at < 0:
@@ -273,68 +279,47 @@ def read_uuid_text(base, at, end, row, arena, entry):  # type: ignore[no-untyped
             position += 2
             fits = fits and high < 16 and low < 16
             value = np.uint8((high << 4) | low)
-        store_u8(arena + out + index, value)
+        store_u8(memory + out + index, value)
     if word(row, VALID) >= 0:
-        store_u8(arena + word(row, VALID) + entry, np.uint8(fits))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(fits))
     return at + length, issue if fits else np.int64(UUID_FORM)
 
 
-@njit(nogil=True, cache=True)
-def double_of_float(bits):  # type: ignore[no-untyped-def]
-    """A float's bits as those of the double of the same value; by bits, for the processor makes every NaN a quiet one.
-
-    Source: IEEE 754, binary32 and binary64.
-    """
-    sign = (bits & 0x80000000) << 32
-    exponent = (bits >> 23) & 0xFF
-    fraction = bits & 0x7FFFFF
-    if exponent == 0:
-        if fraction == 0:
-            return sign
-        exponent = np.int64(1)
-        while fraction < 0x800000:
-            fraction <<= 1
-            exponent -= 1
-        fraction &= 0x7FFFFF
-    wide = np.int64(0x7FF) if exponent == 0xFF else exponent + 896
-    return sign | (wide << 52) | (fraction << 29)
-
-
 @njit(nogil=True, cache=True, forceinline=True)
-def read_leaf(base, size, at, end, row, pool, pool_start, arena, entry):  # type: ignore[no-untyped-def]
+def read_leaf(base, size, at, end, row, pool, pool_start, memory, entry):
     """One value of the operation's type into entry ``entry`` of its column: (position or negative, issue)."""
     operation = word(row, OPERATION)
     if operation in (STRING, BYTES):
-        return read_string(base, size, at, end, row, arena, entry)
+        return read_string(base, size, at, end, row, memory, entry)
     if operation == LONG:
         value, at, issue = read_number(base, at, end)
         if word(row, PARAMETER) == NARROW and at >= 0 and (value < -(2**31) or value >= 2**31):
             return np.int64(BAD), np.int64(INT_TOO_WIDE)
-        store_i64(arena + word(row, VALUES) + 8 * entry, np.int64(value))
+        store_i64(memory + word(row, VALUES) + 8 * entry, np.int64(value))
         return at, issue
     if operation == INT:
         value, at, issue = read_number(base, at, end)
         if at >= 0 and (value < -(2**31) or value >= 2**31):
             return np.int64(BAD), np.int64(INT_TOO_WIDE)
-        store_i32(arena + word(row, VALUES) + 4 * entry, np.int32(value))
+        store_i32(memory + word(row, VALUES) + 4 * entry, np.int32(value))
         return at, issue
     if operation == ENUM:
-        return read_enum(base, at, end, row, pool, pool_start, arena, entry)
+        return read_enum(base, at, end, row, pool, pool_start, memory, entry)
     if operation in (TIMESTAMP_MILLIS, TIME_MILLIS, TIME_MICROS):
-        return read_scaled(base, at, end, row, arena, entry)
+        return read_scaled(base, at, end, row, memory, entry)
     if operation in (DECIMAL_BYTES, DECIMAL_FIXED):
-        return read_decimal(base, at, end, row, arena, entry)
+        return read_decimal(base, at, end, row, memory, entry)
     if operation == UUID_TEXT:
-        return read_uuid_text(base, at, end, row, arena, entry)
+        return read_uuid_text(base, at, end, row, memory, entry)
     width = word(row, PARAMETER)
     if width > end - at:
         return np.int64(BAD), np.int64(ENDS_EARLY)
     if operation == DOUBLE:
         bits = load_i64(base + at) if width != NARROW else double_of_float(np.int64(load_i32(base + at)))
-        store_i64(arena + word(row, VALUES) + 8 * entry, bits)
+        store_i64(memory + word(row, VALUES) + 8 * entry, bits)
         return at + width, np.int64(0)
     if operation == BOOLEAN:
-        return read_boolean(base, at, row, arena, entry)
+        return read_boolean(base, at, row, memory, entry)
     # FLOAT and FIXED: the column holds the bytes as they are.
-    copy(arena + word(row, VALUES) + width * entry, base + at, width)
+    copy(memory + word(row, VALUES) + width * entry, base + at, width)
     return at + width, np.int64(0)

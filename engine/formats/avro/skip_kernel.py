@@ -1,5 +1,7 @@
 """Finds where an Avro value ends without reading it: for fields that no column can hold, recursive ones included."""
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -23,8 +25,8 @@ from engine.kernels.memory import set_word, word
 
 
 @njit(nogil=True, cache=True)
-def skip_leaf(base, at, end, operation, size):  # type: ignore[no-untyped-def]
-    """Behind a value without parts: (position or BAD, issue)."""
+def skip_leaf(base, at, end, operation, size):
+    """After a value without parts: (position or BAD, issue)."""
     if operation == SKIP_VARINT:
         _, at, issue = read_number(base, at, end)
         return at, issue
@@ -38,8 +40,8 @@ def skip_leaf(base, at, end, operation, size):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def next_item(base, at, end, is_map, has_bytes, left):  # type: ignore[no-untyped-def]
-    """Before a list's next item: (items left behind it, -1 at the list's end; position or BAD; issue).
+def next_item(base, at, end, is_map, has_bytes, left):
+    """Before a list's next item: (items left after it, -1 at the list's end; position or BAD; issue).
 
     A block that tells its size is passed over whole; items without bytes are not counted through; a map's key is
     passed here.
@@ -65,12 +67,13 @@ def next_item(base, at, end, is_map, has_bytes, left):  # type: ignore[no-untype
 
 
 @njit(nogil=True, cache=True)
-def skip_value(base, at, end, skips, children, root, stack):  # type: ignore[no-untyped-def]
-    """The position behind a value of any Avro type: (position or BAD, issue).
+def skip_value(base, at, end, tables, root):
+    """The position after a value of any Avro type: (position or BAD, issue).
 
-    ``skips`` int64[k, 3] and ``children`` int64[] are the table of types, ``stack`` two words an open type, at most
-    MAX_SKIP_DEPTH: all of them addresses.
+    Of the ``SchemaTables`` by their addresses, ``skips`` int64[k, 3] and ``children`` int64[] are the types, and
+    ``skip_stack`` has two words an open type (it, how many of its parts are left), at most MAX_SKIP_DEPTH of them.
     """
+    skips, children, stack = tables.skips, tables.children, tables.skip_stack
     depth = 0
     set_word(stack, 0, root)
     set_word(stack, 1, -1)

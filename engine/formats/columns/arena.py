@@ -6,17 +6,23 @@ One buffer a program, used again for every block: fresh memory costs as much in 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.formats.arrow_columns import struct_of
+from engine.formats.codec import Verdict
 from engine.formats.columns import operations as op
-from engine.formats.columns.program import ISSUE_BITS, ColumnProgram, Layout
+from engine.formats.columns.maps import TABLE_ENTRIES
+from engine.formats.columns.program import ColumnProgram, Layout
+from engine.formats.columns.tables import Arena, Block
 from engine.formats.confluent_framing import FRAMED, NULL_VALUE
+from engine.formats.writer_schemas import Findings, distinct
 from engine.kernels.memory import SLACK
+from engine.kernels.types import frozen
 from engine.records.records import ByteSpans
 
 ALIGNMENT = 64
@@ -38,9 +44,18 @@ Words = NDArray[np.int64]
 
 
 class ColumnArena(ABC):
-    """Decodes blocks of one program; the columns of a block are valid until the next one."""
+    """Decodes blocks of one program; the columns of a block are valid until the next one.
 
-    def __init__(self, program: ColumnProgram) -> None:
+    ``issue_text`` by its code is what can be wrong with a record, ``no_column`` the issue that the program says more
+    of; from ``first_without_place`` on, an issue is not of one column.
+    """
+
+    issue_text: ClassVar[Mapping[int, str]]
+    no_column: ClassVar[int]
+    first_without_place: ClassVar[int] = 1 << op.ISSUE_BITS
+
+    def __init__(self, program: ColumnProgram, *, stack_words: int) -> None:
+        """``stack_words``: what the kernel's open lists and objects take."""
         self._program = program
         self._rows = program.rows.copy()
         self._capacity = np.zeros(program.level_count, np.int64)
@@ -48,6 +63,8 @@ class ColumnArena(ABC):
         self._buffer = np.empty(0, np.uint8)
         self._counts = np.zeros(program.level_count, np.int64)
         self._whole = np.zeros(program.level_count, np.int64)
+        self._stack = np.empty(stack_words, np.int64)
+        self._map_table = np.empty(TABLE_ENTRIES if program.has_maps else 1, np.int32)
         self._good = np.empty(0, np.bool_)
         self._longest_symbol = int(np.diff(program.pool_start).max(initial=1))
         self._offset_rows = program.has_data.copy()
@@ -76,9 +93,21 @@ class ColumnArena(ABC):
             if not self._make_room(stop, row_count, int(values.length[stop]), attempt, limit):
                 refused.append(stop)
                 state[stop] = NULL_VALUE
-        issues[refused] = op.TOO_LARGE | (len(self._rows) - 1) << ISSUE_BITS
+        issues[refused] = op.TOO_LARGE | (len(self._rows) - 1) << op.ISSUE_BITS
         self._good = (state == FRAMED) & ((issues == 0) | ((issues & 0xFF) >= op.FIRST_KEPT))
         return issues
+
+    def note_issues(self, issues: Words, rows: NDArray[np.intp], schema_id: int, findings: Findings) -> None:
+        """What ``decode`` found wrong with a block's ``rows``."""
+        for issue in distinct(issues[issues != 0]) if issues.any() else ():
+            code, step = issue & 0xFF, issue >> op.ISSUE_BITS
+            text = f"schema {schema_id}: {self.issue_text[code]}"
+            if code == self.no_column and step in self._program.whys:
+                text += f" ({self._program.whys[step]})"
+            if self._program.paths[step] and code < self.first_without_place:
+                text += f", at {self._program.paths[step]}"
+            verdict = Verdict.KEEP_RAW if code >= op.FIRST_KEPT else Verdict.UNDECODABLE
+            findings.note(rows[issues == issue], verdict, text)
 
     def _sample(self, values: ByteSpans, state: NDArray[np.uint8], limit: int) -> None:
         """Lay out for a whole block by what its first rows take, where that is more than was guessed."""
@@ -89,31 +118,39 @@ class ColumnArena(ABC):
         self._lay_out_within(limit, *self._extrapolate(count, SAMPLE_ROOM * len(values) / count, 0))
 
     def _make_room(self, stop: int, row_count: int, length: int, attempt: int, limit: int) -> bool:
-        """Lay out anew for a block that stopped at a row: for all of it, or for that row only; False: for neither."""
+        """Lay out again for a block that stopped at a row: for all of it, or for that row only; False: for neither."""
         for times in (2.0**attempt * row_count / (stop + 1), 1.0):
             if self._lay_out_within(limit, *self._extrapolate(stop, times, length)):
                 return True
         return False
 
     def _lay_out_within(self, limit: int, capacity: Words, data_size: Words) -> bool:
-        """Lay out anew unless that takes more than ``limit`` bytes, or more entries than offsets can count."""
+        """Lay out again unless that takes more than ``limit`` bytes, or more entries than offsets can count."""
         longest = max(int(capacity.max(initial=0)), int(data_size.max(initial=0)))
         if longest >= MAX_ENTRIES or self._size_of(capacity, data_size) > limit:
             return False
         self._lay_out(capacity, data_size)
         return True
 
-    @abstractmethod
     def _run(self, values: ByteSpans, state: NDArray[np.uint8], issues: Words, may_grow: bool) -> int:
-        """Run the format's kernel over the rows that are FRAMED: the row that found no room, or how many there are."""
-
-    def _start_over(self) -> None:
-        """Before a run: no entries, and every column's offsets begin at zero."""
-        self._buffer.view(np.int32)[self._rows[self._has_offsets(), op.VALUES] >> 2] = 0
+        """Run the kernel over the rows that are FRAMED: the row that found no room, or how many there are."""
+        self._buffer.view(np.int32)[self._rows[self._offset_rows, op.VALUES] >> 2] = 0
         self._counts[:] = 0
+        block = Block(frozen(values.data), frozen(values.start), frozen(values.length), frozen(state), issues)
+        arena = Arena(
+            program=self._rows.reshape(-1),
+            memory=self._buffer,
+            counts=self._counts,
+            saved=self._whole,
+            capacity=self._capacity,
+            stack=self._stack,
+            map_table=self._map_table,
+        )
+        return self._decode(block, arena, may_grow)
 
-    def _has_offsets(self) -> NDArray[np.bool_]:
-        return self._offset_rows
+    @abstractmethod
+    def _decode(self, block: Block, arena: Arena, may_grow: bool) -> int:
+        """Run the format's kernel, as ``_run`` does, over an arena without entries whose offsets begin at zero."""
 
     def _extrapolate(self, stop: int, times: float, length: int) -> tuple[Words, Words]:
         """Capacities of ``times`` what the rows before ``stop`` took, and enough for ``stop`` itself."""

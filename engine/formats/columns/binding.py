@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from engine.errors import Corrupt
 from engine.formats.columns import operations as op
 from engine.formats.columns.program import ColumnProgram, Layout
+from engine.formats.columns.tables import EncodeTables
+from engine.kernels.types import frozen
 
 # Buffers without bytes may have no address; an address of something is all the kernel needs to add zero to.
 _NOTHING = np.zeros(64, np.uint8)
@@ -28,6 +30,15 @@ class Binding:
         for layout, column in zip(program.layouts, columns, strict=True):
             if layout is not None:
                 self._bind(layout, column, row_count)
+
+    def tables(self, prefix: bytes, steps: NDArray[np.int64], stack_words: int) -> EncodeTables:
+        """What a kernel needs to write these columns by the operations ``steps``, each value after ``prefix``."""
+        return EncodeTables(
+            prefix=frozen(np.frombuffer(prefix, np.uint8)),
+            program=frozen(steps.ravel()),
+            slots=self.slots.ravel(),
+            stack=np.empty(stack_words, np.int64),
+        )
 
     def _bind(self, layout: Layout, array: pa.Array, length: int) -> None:
         path = layout.path

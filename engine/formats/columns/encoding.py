@@ -1,74 +1,78 @@
-"""What encode kernels of all formats share: the codes by which they stop, and the buffer that grows until all fits."""
+"""The bytes of a block's rows as formats' kernels write them, in a buffer that grows until all fit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.kernels.memory import load_u8
-
-Words: TypeAlias = NDArray[np.int64]
-Bytes: TypeAlias = NDArray[np.uint8]
-
-NO_ROOM, NULL_FOUND, NO_SYMBOL, BAD_OFFSETS, BAD_INDEX, NOT_REPRESENTABLE, NO_COLUMN = -1, -2, -3, -4, -5, -6, -7
-
-ENCODE_PROBLEM = {
-    NULL_FOUND: "it is null, which its schema does not allow",
-    NO_SYMBOL: "it holds a text that is no symbol of the enum",
-    BAD_OFFSETS: "its offsets leave its data",
-    BAD_INDEX: "it points outside of its dictionary",
-    NOT_REPRESENTABLE: "it holds a value that its schema's type does not have",
-    NO_COLUMN: "a value was read from it that no column holds",
-}
+from engine.formats.columns.program import ColumnProgram
+from engine.formats.columns.slot_kernels import ENCODE_PROBLEM, NO_ROOM
+from engine.formats.columns.tables import Output
+from engine.kernels.types import frozen
+from engine.records.records import NULL_LENGTH, ByteSpans
 
 # What a row is expected to take before any was written; a wrong guess costs one copy of what was written.
 FIRST_GUESS_BYTES = 256
 
 
-@njit(nogil=True, cache=True, forceinline=True)
-def is_set(address, bit):  # type: ignore[no-untyped-def]
-    return (load_u8(address + (bit >> 3)) >> np.uint8(bit & 7)) & 1 == 1
+class Encoder:
+    """Takes some rows of a block at a time; those that are never written are null.
 
-
-def encode_all(
-    encode: Callable[[int, Bytes, Words, Words], int],
-    describe: Callable[[int, int], str],
-    *,
-    row_count: int,
-    room: int,
-    out: Bytes,
-    used: int,
-) -> tuple[Bytes, Words]:
-    """Run a kernel until all rows are written after the ``used`` bytes of ``out``, enlarging it where it is full.
-
-    ``encode(done, out, ends, trouble)`` goes on at row ``done`` and returns how many are done then; ``trouble`` is
-    (step, code). ``describe(row, step)`` names the place of what can't be encoded; ``room`` bytes are free when a
-    kernel begins an operation. Returns (the buffer, perhaps a larger one; where each row's bytes lie,
-    int64[row_count + 1]). Raises Corrupt for what decoding can't have made.
+    ``room`` bytes are free when a kernel begins an operation. Kernels of messages whose lengths come first write
+    ``from_end``: rows, positions and free bytes then count from the end of the buffer.
     """
-    ends = np.empty(row_count + 1, np.int64)
-    ends[0] = used
-    trouble = np.zeros(2, np.int64)
-    out = _enlarged(out, used, used + FIRST_GUESS_BYTES * row_count + room)
-    done = 0
-    while (done := encode(done, out, ends, trouble)) < row_count:
-        step, code = trouble.tolist()
-        if code != NO_ROOM:
-            raise Corrupt(f"{describe(done, step)}: {ENCODE_PROBLEM[code]}")
-        written = int(ends[done])
-        expected = (written - used) * row_count // max(1, done)
-        out = _enlarged(out, written, max(2 * len(out), used + expected + expected // 8))
-    return out, ends
 
+    def __init__(self, row_count: int, room: int, *, from_end: bool = False) -> None:
+        self._room = room
+        self._from_end = from_end
+        self._data = np.empty(0, np.uint8)
+        self._used = 0
+        self._start = np.zeros(row_count, np.int64)
+        self._length = np.full(row_count, NULL_LENGTH, np.int32)
 
-def _enlarged(out: Bytes, used: int, size_bytes: int) -> Bytes:
-    if size_bytes <= len(out):
-        return out
-    larger = np.empty(size_bytes, np.uint8)
-    larger[:used] = out[:used]
-    return larger
+    def write(
+        self, rows: NDArray[np.int64], encode: Callable[[Output, int], int], program: ColumnProgram, schema_id: int
+    ) -> None:
+        """``encode(output, done)`` goes on at row ``done`` and returns how many are done then.
+
+        Raises Corrupt, naming the column, for what decoding can't have made.
+        """
+        rows = frozen(rows[::-1] if self._from_end else rows)
+        ends, trouble = np.empty(len(rows) + 1, np.int64), np.zeros(2, np.int64)
+        before = ends[0] = self._used
+        self._reserve(before + FIRST_GUESS_BYTES * len(rows) + self._room)
+        done = 0
+        while (done := int(encode(Output(rows, self._data, ends, trouble), done))) < len(rows):
+            step, code = trouble.tolist()
+            if code != NO_ROOM:
+                place = program.paths[step] if step >= 0 else ""
+                raise Corrupt(
+                    f"row {rows[done]} can't be what schema {schema_id} wrote, at {place or 'the value'}: "
+                    f"{ENCODE_PROBLEM[code]}"
+                )
+            self._used = int(ends[done])
+            expected = (self._used - before) * len(rows) // max(1, done)
+            self._reserve(max(2 * len(self._data), before + expected + expected // 8))
+        self._used = int(ends[-1])
+        step = -1 if self._from_end else 1
+        where = slice(None, None, step) if len(rows) == len(self._start) else rows
+        self._start[where], self._length[where] = ends[1:] if self._from_end else ends[:-1], np.diff(ends)
+
+    def spans(self) -> ByteSpans:
+        """The rows' bytes; nothing can be written any more."""
+        if not self._from_end:
+            return ByteSpans(data=self._data[: self._used], start=self._start, length=self._length)
+        data = self._data[len(self._data) - self._used :]
+        start = np.where(self._length >= 0, self._used - self._start, 0)
+        return ByteSpans(data=data, start=start, length=self._length)
+
+    def _reserve(self, size_bytes: int) -> None:
+        if size_bytes <= len(self._data):
+            return
+        larger = np.empty(size_bytes, np.uint8)
+        used = slice(len(larger) - self._used, None) if self._from_end else slice(self._used)
+        larger[used] = self._data[len(self._data) - self._used :] if self._from_end else self._data[: self._used]
+        self._data = larger

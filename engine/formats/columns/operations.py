@@ -40,10 +40,14 @@ S_DATA_SIZE = 3
 S_VALIDITY = 4  # 0 where nothing is null
 S_BIT_OFFSET = 5
 S_INDICES = 6  # int32 indices of a dictionary-encoded string column, 0 for a plain one
-S_ENTRY_COUNT = 7  # entries behind offsets: of the dictionary where there is one
-S_CHILD_COUNT = 8  # of a list: elements behind it
+S_ENTRY_COUNT = 7  # entries of its offsets: of the dictionary where there is one
+S_CHILD_COUNT = 8  # of a list: elements there are
 S_VALUE_BITS = 9  # of a boolean: bit offset of its values
 SLOT_WIDTH = 10
+SLOT_BYTES = 8 * SLOT_WIDTH
+
+# A record's issue has its operation's row beside it: code | row << ISSUE_BITS.
+ISSUE_BITS = 8
 
 # What any format may find wrong with a record; the other codes are the format's own. Below FIRST_KEPT a record has no
 # typed columns; from there on only its bytes differ.

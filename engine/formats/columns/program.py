@@ -14,9 +14,6 @@ from engine.formats.codec import Placement
 from engine.formats.columns import operations as op
 from engine.kernels.memory import SLACK
 
-# A record's issue has its operation's row beside it: code | row << ISSUE_BITS.
-ISSUE_BITS = 8
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:

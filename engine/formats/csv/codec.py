@@ -48,14 +48,8 @@ class CsvCodec:
         present = values.length != NULL_LENGTH
         findings.note(np.flatnonzero(present & ~inside), Verdict.UNDECODABLE, "CSV: it lies outside of its block")
         rows, columns = self._read(np.flatnonzero(present & inside), values, findings)
-        return Decoded(
-            columns=rows_in_order([(rows, columns)], self.fields, len(values)),
-            schema_id=pa.nulls(len(values), pa.int32()),
-            verdict=findings.verdict,
-            reason=findings.reason,
-            reasons=findings.reasons,
-            missing_schema_ids=frozenset(),
-        )
+        whole = rows_in_order([(rows, columns)], self.fields, len(values))
+        return findings.decoded(whole, pa.nulls(len(values), pa.int32()), frozenset())
 
     def _read(
         self, rows: NDArray[np.intp], values: ByteSpans, findings: Findings

@@ -1,9 +1,10 @@
-"""The JSON codec: values behind Confluent's five-byte header or without one, columns and the form of their text."""
+"""The JSON codec: values after Confluent's five-byte header or without one, columns and the form of their text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +14,14 @@ from engine.errors import Corrupt, Invalid
 from engine.formats.arrow_columns import column_of, columns_of, rows_in_order, struct_of
 from engine.formats.codec import INFERENCE, OPEN, PLAIN_SCHEMA_ID, CodecSpec, Columns, Decoded, Verdict
 from engine.formats.columns.binding import Binding
+from engine.formats.columns.encoding import Encoder
 from engine.formats.columns.operations import FIRST_KEPT
-from engine.formats.columns.program import ISSUE_BITS
-from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, HEADER_BYTES, NULL_VALUE, read_headers
+from engine.formats.confluent_framing import FRAMED, HEADER_BYTES, NULL_VALUE, header_of, read_headers
 from engine.formats.format_facts import REST_COLUMN
 from engine.formats.json import operations as op
 from engine.formats.json.arena import JsonArena
+from engine.formats.json.encode_kernel import LIST_WORDS, ROOM, encode_rows
 from engine.formats.json.encode_program import EncodeProgram, compile_form
-from engine.formats.json.encoder import encode_with
 from engine.formats.json.fields import propose_fields
 from engine.formats.json.form import form_of, text_of
 from engine.formats.json.inference import MAX_VERSIONS, Inference
@@ -32,14 +33,6 @@ from engine.records.records import NULL_LENGTH, ByteSpans
 __all__ = ["JsonCodec", "open_codec", "propose_fields"]
 
 _NO_FORM = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Opened:
-    """A schema, compiled against the table: its program with memory."""
-
-    program: JsonProgram
-    arena: JsonArena
 
 
 class _Block(Findings):
@@ -55,6 +48,13 @@ class _Block(Findings):
         self.does_not_fit = np.zeros(row_count, np.bool_)
         self.form = np.full(row_count, _NO_FORM, np.int32)
         self.form_texts: list[str | None] = []
+
+    def add(self, rows: NDArray[np.intp], codes: NDArray[np.int64], arena: JsonArena) -> None:
+        """What an arena has just decoded, with the codes of its issues."""
+        self.is_rest[rows] = (codes >= FIRST_KEPT) & (codes < op.FIRST_SPELLING)
+        self.does_not_fit[rows] = np.isin(codes, _NOT_FITTING)
+        self.form[rows] = np.where(arena.forms >= 0, arena.forms + len(self.form_texts), _NO_FORM)
+        self.form_texts += [text_of(form, arena.program) for form in arena.book.forms]
 
 
 class JsonCodec:
@@ -111,59 +111,21 @@ class JsonCodec:
         self, body: ByteSpans, schema_id: NDArray[np.int32], state: NDArray[np.uint8]
     ) -> tuple[Decoded, _Block]:
         block = _Block(len(body))
-        for code in distinct(state[state > NULL_VALUE]):
-            block.note(np.flatnonzero(state == code), Verdict.UNDECODABLE, FRAMING_REASON[code])
+        block.note_framing(state)
         readable = state == FRAMED
-        present = distinct(schema_id[readable])
         parts: list[tuple[NDArray[np.intp], pa.StructArray]] = []
-        for identifier in present:
-            # The rows without a document are null to the arena too: in most blocks all rows are one part.
-            rows = np.arange(len(body)) if len(present) == 1 else np.flatnonzero(readable & (schema_id == identifier))
-            opened = self._schemas.get(identifier)
-            if opened is None:
-                block.note(rows[readable[rows]], Verdict.UNDECODABLE, self._schemas.problem_of(identifier))
-            else:
-                chosen = body if len(present) == 1 else body.select(rows)
-                parts.append((rows, self._decode_with(identifier, opened, chosen, state[rows], rows, block)))
+        for identifier, arena, rows in self._schemas.parts(schema_id, readable, block):
+            issues = arena.decode(body if len(rows) == len(body) else body.select(rows), state[rows])
+            arena.note_issues(issues, rows, identifier, block)
+            block.add(rows, issues & 0xFF, arena)
+            parts.append((rows, arena.columns(self.fields)))
         self._note_rest_of_unopened(body, block, readable)
-        decoded = Decoded(
-            columns=self._with_own_columns(rows_in_order(parts, self.fields, len(body)), body, block),
-            schema_id=pa.array(schema_id, mask=~readable),
-            verdict=block.verdict,
-            reason=block.reason,
-            reasons=block.reasons,
-            missing_schema_ids=self._schemas.unknown(present),
-        )
-        return decoded, block
+        columns = self._with_own_columns(rows_in_order(parts, self.fields, len(body)), body, block)
+        unknown = self._schemas.unknown(schema_id[readable])
+        return block.decoded(columns, pa.array(schema_id, mask=~readable), unknown), block
 
-    def _open(self, schema_id: int, text: str) -> _Opened:
-        program = compile_program(text, self._spec.placements.get(schema_id, {}), self.fields)
-        return _Opened(program=program, arena=JsonArena(program))
-
-    def _decode_with(
-        self,
-        schema_id: int,
-        opened: _Opened,
-        body: ByteSpans,
-        state: NDArray[np.uint8],
-        rows: NDArray[np.intp],
-        block: _Block,
-    ) -> pa.StructArray:
-        """Decode ``body``, which are the block's ``rows``, by one schema."""
-        issues = opened.arena.decode(body, state)
-        codes = issues & 0xFF
-        block.is_rest[rows] = (codes >= FIRST_KEPT) & (codes < op.FIRST_SPELLING)
-        block.does_not_fit[rows] = np.isin(codes, _NOT_FITTING)
-        for issue in distinct(issues[issues != 0]):
-            verdict = Verdict.KEEP_RAW if issue & 0xFF >= FIRST_KEPT else Verdict.UNDECODABLE
-            block.note(
-                rows[issues == issue], verdict, _reason(schema_id, opened.program, issue & 0xFF, issue >> ISSUE_BITS)
-            )
-        first = len(block.form_texts)
-        block.form_texts += [text_of(form, opened.program) for form in opened.arena.book.forms]
-        forms = opened.arena.forms
-        block.form[rows] = np.where(forms >= 0, forms + first, _NO_FORM)
-        return opened.arena.columns(self.fields)
+    def _open(self, schema_id: int, text: str) -> JsonArena:
+        return JsonArena(compile_program(text, self._spec.placements.get(schema_id, {}), self.fields))
 
     def _note_rest_of_unopened(self, body: ByteSpans, block: _Block, readable: NDArray[np.bool_]) -> None:
         """Text without a schema is shown too, where it is text."""
@@ -185,22 +147,20 @@ class JsonCodec:
 
     def encode(self, columns: Columns, schema_id: pa.Array, wanted: NDArray[np.bool_]) -> ByteSpans:
         ids = ids_of(schema_id, len(wanted))
-        start = np.zeros(len(wanted), np.int64)
-        length = np.full(len(wanted), NULL_LENGTH, np.int32)
         bound = columns_of(columns, self.fields, len(wanted))
         form, texts = _form_indices(column_of(columns, self._form_column), len(wanted))
-        out, used = np.empty(0, np.uint8), 0
+        encoder = Encoder(len(wanted), ROOM)
         for identifier in distinct(ids[wanted]):
             program = self._schemas.to_encode(identifier).program
             of_schema = wanted & (ids == identifier)
             binding = Binding(program.arena, bound, len(wanted))
+            header = header_of(identifier) if identifier >= 0 else b""
             for index in distinct(form[of_schema]):
-                rows = np.flatnonzero(of_schema & (form == index))
                 compiled = self._compiled_form(identifier, program, texts[index])
-                out, ends = encode_with(program, compiled, binding, identifier, rows, out, used)
-                start[rows], length[rows] = ends[:-1], np.diff(ends)
-                used = int(ends[-1])
-        return ByteSpans(data=out[:used], start=start, length=length)
+                tables = binding.tables(header, compiled.rows, LIST_WORDS * (program.arena.nesting + 2))
+                encode = partial(encode_rows, tables, compiled.pool, compiled.traits)
+                encoder.write(np.flatnonzero(of_schema & (form == index)), encode, program.arena, identifier)
+        return encoder.spans()
 
     def _compiled_form(self, schema_id: int, program: JsonProgram, text: str | None) -> EncodeProgram:
         compiled = self._forms.get((schema_id, text))
@@ -240,14 +200,6 @@ def _form_indices(column: pa.Array | None, count: int) -> tuple[NDArray[np.int64
     if bool(((indices < 0) | (indices > len(texts))).any()):
         raise Corrupt("the column of forms points outside of its dictionary")
     return indices, [*texts, None]
-
-
-def _reason(schema_id: int, program: JsonProgram, code: int, step: int) -> str:
-    path = program.arena.paths[step] if step < len(program.arena.paths) else ""
-    what = op.ISSUE_TEXT[code]
-    why = f" ({program.arena.whys[step]})" if code == op.NO_COLUMN and step in program.arena.whys else ""
-    whole = f"schema {schema_id}: {what}{why}"
-    return f"{whole}, at {path}" if path and code < op.FIRST_SPELLING else whole
 
 
 def open_codec(spec: CodecSpec, fields: tuple[pa.Field, ...]) -> JsonCodec:

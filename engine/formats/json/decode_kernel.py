@@ -4,46 +4,38 @@ One compiled kernel serves every schema. The text leads: a member's name finds i
 its form is found by: for each member its number, with whether it is null, and for each object's end the object's.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
 
-from engine.formats.columns.fill_kernels import close_list, fill_null, next_element
+from engine.formats.columns.fill_kernels import NEEDS_ROOM, NO_ROOM, close_list, fill_null, keep_record, next_element
 from engine.formats.columns.maps import take_back_list
 from engine.formats.columns.operations import (
     ARRAY,
     FIRST_KEPT,
     IS_MAP,
+    ISSUE_BITS,
     LEVEL,
     OPERATION,
     PARAMETER,
     ROW_BYTES,
+    ROW_WIDTH,
     TARGET,
     TOO_LARGE,
     UNION,
     VALID,
     VALUES,
 )
-from engine.formats.columns.program import ISSUE_BITS
+from engine.formats.columns.tables import Arena, Block
 from engine.formats.confluent_framing import FRAMED
 from engine.formats.json.form_kernel import find_form
 from engine.formats.json.operations import (
     BYTE_ORDER_MARK,
-    C_ARENA,
-    C_CAPACITY,
-    C_COUNTS,
-    C_LAST,
-    C_MAP_TABLE,
-    C_MEMBER_COUNT,
-    C_MEMBERS,
-    C_OBJECTS,
-    C_PROGRAM,
-    C_REPORT,
-    C_SKIPPED,
-    C_STACK,
-    C_STAMPS,
-    C_TRACE,
     ENDS_EARLY,
     F_ENTRY,
     F_PREVIOUS,
@@ -67,6 +59,7 @@ from engine.formats.json.operations import (
     OBJECT_WIDTH,
     ODD_SPACE,
     R_CLOCK,
+    R_MEMBERS,
     R_NO,
     R_STOP,
     R_TRACE,
@@ -86,9 +79,10 @@ from engine.formats.json.skip_kernel import (
     skip_json,
     skip_space,
 )
-from engine.formats.json.string_kernels import BAD, NO_ROOM, QUOTE, note_no, note_yes
+from engine.formats.json.string_kernels import BAD, QUOTE, note_no, note_yes
 from engine.formats.json.value_kernel import pass_colon, pass_space, read_leaf, read_name, read_string, trace_event
 from engine.kernels.memory import (
+    addresses_of,
     load_i32,
     load_i64,
     load_u8,
@@ -97,45 +91,58 @@ from engine.kernels.memory import (
     store_u8,
     word,
 )
-from engine.kernels.types import read_only, strided, writable
+from engine.kernels.types import Bytes, OutBytes, OutInts, OutWords, Words, tuple_of, writable
 
 VALUE, MEMBER, AFTER = range(3)
-NEEDS_ROOM = -1
-UTF8_MARK = 0xBFBBEF
 
-_DECODE_ROWS = types.int64(
-    read_only(types.uint8), strided(types.int64), strided(types.int32), read_only(types.uint8), types.int64,
-    types.int64, writable(types.int64), writable(types.int64), writable(types.int64), types.boolean, types.boolean,
-    writable(types.int64), writable(types.int32),
+
+class JsonTables(NamedTuple):
+    """What only JSON's programs have: their tables (operations.py) and what the kernel notes while it reads."""
+
+    objects: Words
+    members: Words
+    pool: Bytes
+    names: Words
+    forms: Words
+    follow: OutWords  # by member, and after all members by object: the member whose name comes next, most likely
+    stamps: OutWords  # by member: the opening of its object, as the clock counts them, that it was last seen in
+    ranks: OutWords  # by object, of the form that is tried: the rank passed last, how many written nulls were seen
+    report: OutWords
+    trace: OutInts
+    scratch: OutBytes
+    skipped: OutBytes
+
+
+_DECODE_BLOCK = types.int64(
+    tuple_of(Block), tuple_of(Arena), tuple_of(JsonTables), writable(types.int32),
+    types.int64, types.int64, types.boolean, types.boolean,
 )  # fmt: skip
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def worse(kept, issue, step):  # type: ignore[no-untyped-def]
+def worse(kept, issue, step):
     """The issue to tell of: the first, but what the columns lack before a mere spelling."""
     if issue != 0 and (kept == 0 or (kept & 0xFF >= FIRST_SPELLING and issue < FIRST_SPELLING)):
         return issue | (step << ISSUE_BITS)
     return kept
 
 
-@njit(nogil=True, cache=True)
-def begin_element(context, base, size, at, end, frame):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, forceinline=True)
+def begin_element(arena, report, base, size, at, end, frame):
     """The next element of a list or map: (its value's operation, entry, position or negative, issue)."""
-    program, arena = word(context, C_PROGRAM), word(context, C_ARENA)
     step = word(frame, F_STEP)
-    row = program + ROW_BYTES * step
-    entry = next_element(word(row, LEVEL), word(context, C_COUNTS), word(context, C_CAPACITY))
+    row = arena.program + ROW_BYTES * step
+    entry = next_element(arena, word(row, LEVEL))
     if entry < 0:
         return step, entry, np.int64(NO_ROOM), np.int64(0)
-    fill_null(program, step + 1, word(row, TARGET) - 1, arena, entry)
+    fill_null(arena, step + 1, word(row, TARGET) - 1, entry)
     if word(row, PARAMETER) != IS_MAP:
         return step + 1, entry, at, np.int64(0)
     if at >= end:
         return step, entry, np.int64(BAD), np.int64(ENDS_EARLY)
     if load_u8(base + at) != QUOTE:
         return step, entry, np.int64(BAD), np.int64(NOT_JSON)
-    report = word(context, C_REPORT)
-    at, issue = read_string(base, size, at, end, row + ROW_BYTES, arena, entry, report)
+    at, issue = read_string(base, size, at, end, row + ROW_BYTES, arena.memory, entry, report)
     if at < 0:
         return step, entry, at, issue
     if issue == LONE_SURROGATE:
@@ -144,40 +151,38 @@ def begin_element(context, base, size, at, end, frame):  # type: ignore[no-untyp
     return step + 2, entry, at, issue if issue != 0 and at >= 0 else spaced
 
 
-@njit(nogil=True, cache=True)
-def end_container(context, frame):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, forceinline=True)
+def end_container(arena, tables, frame):
     """At an object's or a list's closing bracket: the issue."""
-    program, arena, counts = word(context, C_PROGRAM), word(context, C_ARENA), word(context, C_COUNTS)
     step, entry = word(frame, F_STEP), word(frame, F_ENTRY)
-    row = program + ROW_BYTES * step
+    row = arena.program + ROW_BYTES * step
     if word(row, OPERATION) == UNION:
-        place = word(context, C_OBJECTS) + 8 * OBJECT_WIDTH * step
-        trace_event(word(context, C_REPORT), word(context, C_TRACE), -word(place, O_INDEX) - 1)
+        place = tables.objects + 8 * OBJECT_WIDTH * step
+        trace_event(tables.report, tables.trace, -word(place, O_INDEX) - 1)
         return np.int64(0)
     last = word(row, TARGET) - 1
-    behind = frame + 8 * FRAME_WIDTH
+    free = frame + 8 * FRAME_WIDTH
     if word(row, PARAMETER) == IS_MAP and word(frame, F_PREVIOUS) == 1:
-        begin = np.int64(load_i32(arena + word(row, VALUES) + 4 * entry))
-        take_back_list(program, step, last + 1, arena, counts, begin, behind)
-        store_u8(arena + word(row, VALID) + entry, np.uint8(0))
+        begin = np.int64(load_i32(arena.memory + word(row, VALUES) + 4 * entry))
+        take_back_list(arena, step, last + 1, begin, free)
+        store_u8(arena.memory + word(row, VALID) + entry, np.uint8(0))
         return np.int64(0)
-    ending = program + ROW_BYTES * last
-    return close_list(program, last, ending, arena, entry, counts, behind, word(context, C_MAP_TABLE), np.int64(0))
+    return close_list(arena, last, arena.program + ROW_BYTES * last, entry, free, np.int64(0))
 
 
-@njit(nogil=True, cache=True)
-def open_container(context, base, at, end, step, entry, frame):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, forceinline=True)
+def open_container(arena, tables, base, at, end, step, entry, frame):
     """At the bracket of an object or list that has a column: (position behind it, whether it is empty, issue)."""
-    row = word(context, C_PROGRAM) + ROW_BYTES * step
-    report = word(context, C_REPORT)
+    row = arena.program + ROW_BYTES * step
+    report = tables.report
     if word(row, VALID) >= 0:
-        store_u8(word(context, C_ARENA) + word(row, VALID) + entry, np.uint8(1))
+        store_u8(arena.memory + word(row, VALID) + entry, np.uint8(1))
     set_word(frame, F_STEP, step)
     set_word(frame, F_ENTRY, entry)
     set_word(frame, F_PREVIOUS, np.int64(0))
     if word(row, OPERATION) == UNION:
-        place = word(context, C_OBJECTS) + 8 * OBJECT_WIDTH * step
-        set_word(frame, F_PREVIOUS, word(context, C_MEMBER_COUNT) + word(place, O_INDEX))
+        place = tables.objects + 8 * OBJECT_WIDTH * step
+        set_word(frame, F_PREVIOUS, word(tables.report, R_MEMBERS) + word(place, O_INDEX))
         clock = word(report, R_CLOCK) + 1
         set_word(report, R_CLOCK, clock)
         set_word(frame, F_STAMP, clock)
@@ -191,7 +196,7 @@ def open_container(context, base, at, end, step, entry, frame):  # type: ignore[
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def is_opened_by(row, byte):  # type: ignore[no-untyped-def]
+def is_opened_by(row, byte):
     """Whether the byte is the bracket that this operation's values begin with."""
     operation = word(row, OPERATION)
     if operation == UNION or (operation == ARRAY and word(row, PARAMETER) == IS_MAP):
@@ -199,13 +204,13 @@ def is_opened_by(row, byte):  # type: ignore[no-untyped-def]
     return operation == ARRAY and byte == OPEN_ARRAY
 
 
-@njit(nogil=True, cache=True)
-def begin_member(context, base, at, end, frame):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, forceinline=True)
+def begin_member(tables, base, at, end, frame):
     """A member of an object up to its value: (operation of the value, or -1 where the value was read over; position
     or BAD; issue)."""
-    report = word(context, C_REPORT)
-    place = word(context, C_OBJECTS) + 8 * OBJECT_WIDTH * word(frame, F_STEP)
-    member, at, issue = read_name(context, base, at, end, place, word(frame, F_PREVIOUS))
+    report = tables.report
+    place = tables.objects + 8 * OBJECT_WIDTH * word(frame, F_STEP)
+    member, at, issue = read_name(tables, base, at, end, place, word(frame, F_PREVIOUS))
     if at < 0:
         return np.int64(-1), at, issue
     at, spaced = pass_colon(base, at, end, report)
@@ -214,21 +219,21 @@ def begin_member(context, base, at, end, frame):  # type: ignore[no-untyped-def]
     if issue == 0:
         issue = spaced
     if member >= 0:
-        stamp = word(context, C_STAMPS) + 8 * member
+        stamp = tables.stamps + 8 * member
         if load_i64(stamp) != word(frame, F_STAMP):
             store_i64(stamp, word(frame, F_STAMP))
             set_word(frame, F_PREVIOUS, member)
             is_null = at < end and load_u8(base + at) == 110
-            trace_event(report, word(context, C_TRACE), member << 1 | np.int64(is_null))
-            return word(word(context, C_MEMBERS) + 8 * MEMBER_WIDTH * member, M_STEP), at, issue
-    at, wrong = skip_json(base, at, end, word(context, C_SKIPPED))
+            trace_event(report, tables.trace, member << 1 | np.int64(is_null))
+            return word(tables.members + 8 * MEMBER_WIDTH * member, M_STEP), at, issue
+    at, wrong = skip_json(base, at, end, tables.skipped)
     if at < 0:
         return np.int64(-1), at, wrong
     return np.int64(-1), at, np.int64(MEMBER_TWICE if member >= 0 else NO_MEMBER)
 
 
 @njit(nogil=True, cache=True)
-def begin_record(base, at, end):  # type: ignore[no-untyped-def]
+def begin_record(base, at, end):
     """(position of the value's first byte, issue)."""
     issue = np.int64(0)
     if (
@@ -246,7 +251,7 @@ def begin_record(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def end_record(base, at, end, report):  # type: ignore[no-untyped-def]
+def end_record(base, at, end, report):
     """Behind the whole value: the issue."""
     if at == end:
         note_no(report, np.int64(FINAL_NEWLINE))
@@ -258,15 +263,14 @@ def end_record(base, at, end, report):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def decode_record(context, base, size, at, end, record):  # type: ignore[no-untyped-def]
+def decode_record(arena, tables, base, size, at, end, record):
     """One record's columns: what is wrong with it, 0 for nothing, NEEDS_ROOM where the arena is full."""
-    program, stack = word(context, C_PROGRAM), word(context, C_STACK)
     step, entry, depth = np.int64(0), np.int64(record), np.int64(0)
     phase = VALUE
     at, issue = begin_record(base, at, end)
     kept = worse(np.int64(0), issue, np.int64(0))
     while True:
-        frame = stack + 8 * FRAME_WIDTH * (depth - 1)
+        frame = arena.stack + 8 * FRAME_WIDTH * (depth - 1)
         issue = np.int64(0)
         if phase == AFTER:
             if depth == 0:
@@ -277,14 +281,14 @@ def decode_record(context, base, size, at, end, record):  # type: ignore[no-unty
                 kept = worse(kept, np.int64(ODD_SPACE), step)
         if at >= end:
             return np.int64(ENDS_EARLY) | (step << ISSUE_BITS)
-        row = program + ROW_BYTES * step
+        row = arena.program + ROW_BYTES * step
         byte = load_u8(base + at)
         if phase == AFTER:
             if byte == COMMA:
-                at, issue = pass_space(base, at + 1, end, SPACE_AFTER_COMMA, word(context, C_REPORT))
+                at, issue = pass_space(base, at + 1, end, SPACE_AFTER_COMMA, tables.report)
                 phase = MEMBER
             elif is_opened_by(row, byte - 2):
-                issue = end_container(context, frame)
+                issue = end_container(arena, tables, frame)
                 depth -= 1
                 at += 1
             else:
@@ -292,9 +296,9 @@ def decode_record(context, base, size, at, end, record):  # type: ignore[no-unty
         elif phase == MEMBER:
             inner = step
             if word(row, OPERATION) == UNION:
-                inner, at, issue = begin_member(context, base, at, end, frame)
+                inner, at, issue = begin_member(tables, base, at, end, frame)
             else:
-                inner, entry, at, issue = begin_element(context, base, size, at, end, frame)
+                inner, entry, at, issue = begin_element(arena, tables.report, base, size, at, end, frame)
             kept = worse(
                 kept, issue if at >= 0 else np.int64(0), inner if inner >= 0 and issue < FIRST_SPELLING else step
             )
@@ -307,82 +311,74 @@ def decode_record(context, base, size, at, end, record):  # type: ignore[no-unty
             if depth == 0 and word(row, OPERATION) == UNION:
                 issue = np.int64(NULL_VALUE)
         elif is_opened_by(row, byte):
-            at, is_empty, issue = open_container(context, base, at, end, step, entry, frame + 8 * FRAME_WIDTH)
+            at, is_empty, issue = open_container(arena, tables, base, at, end, step, entry, frame + 8 * FRAME_WIDTH)
             depth += 1
             phase = AFTER if is_empty else MEMBER
         else:
-            at, issue = read_leaf(context, base, size, at, end, row, entry)
+            at, issue = read_leaf(tables, base, size, at, end, row, arena.memory, entry)
             phase = AFTER
         if at < 0:
             return np.int64(NEEDS_ROOM) if at == NO_ROOM else issue | (step << ISSUE_BITS)
         kept = worse(kept, issue, step)
-    issue = end_record(base, at, end, word(context, C_REPORT))
+    issue = end_record(base, at, end, tables.report)
     if issue == MORE_BEHIND:
         return issue
     return worse(kept, issue, np.int64(0))
 
 
 @njit(nogil=True, cache=True)
-def judge(context, issue):  # type: ignore[no-untyped-def]
+def judge(tables, issue):
     """(issue, form) of a record that was read: one that nothing keeps from being exact must have a form."""
-    report = word(context, C_REPORT)
+    report = tables.report
     if issue != 0:
         return issue, np.int64(-1)
     if word(report, R_YES) & word(report, R_NO):
         return np.int64(MIXED_SPELLING), np.int64(-1)
     if word(report, R_TRACE) >= MAX_TRACE:
         return np.int64(NO_FORM), np.int64(-1)
-    form = find_form(context)
+    form = find_form(tables)
     return np.int64(NO_FORM) if form < 0 else np.int64(0), form
 
 
-@njit(_DECODE_ROWS, nogil=True, cache=True)
-def decode_rows(  # type: ignore[no-untyped-def]
-    data, start, length, state, first, without_form, context_words, counts, saved, may_grow, may_learn, issues, forms
-):
-    """Decode the rows from ``first`` on whose ``state`` is FRAMED, null the others; returns where it stopped, or n.
+@njit(_DECODE_BLOCK, nogil=True, cache=True)
+def decode_block(block, arena_tables, json_tables, forms, first, without_form, may_grow, may_learn):
+    """Decode the rows from ``first`` on whose state is FRAMED, null the others; returns where it stopped, or n.
 
     R_STOP of the report says why it stopped: there was no room, or (with ``may_learn``) no form for a row, whose trace
-    and traits are there to look at; the row ``without_form`` was looked at already. ``counts`` and ``saved`` as in the
-    Avro kernel; ``issues`` int64[n] and ``forms`` int32[n] get each row's issue and form, -1 for none.
+    and traits are there to look at; the row ``without_form`` was looked at already. Without ``may_grow`` a row that
+    finds no room is TOO_LARGE. ``forms`` int32[n] gets each row's form, -1 for none.
     """
-    saved[:] = counts
-    context, base = context_words.ctypes.data, data.ctypes.data
-    report, program, arena = word(context, C_REPORT), word(context, C_PROGRAM), word(context, C_ARENA)
-    last = word(context, C_LAST)
+    data, start, length, state, issues = block
+    arena, tables = addresses_of(arena_tables), addresses_of(json_tables)
+    arena_tables.saved[:] = arena_tables.counts
+    level_count, last = arena_tables.counts.shape[0], arena_tables.program.shape[0] // ROW_WIDTH - 1
+    base, size, report = data.ctypes.data, data.shape[0], tables.report
     for record in range(first, start.shape[0]):
         issue = np.int64(0)
         form = np.int64(-1)
-        fill_null(program, np.int64(0), last, arena, np.int64(record))
-        good = state[record] == FRAMED
-        if good:
+        fill_null(arena, np.int64(0), last, np.int64(record))
+        if state[record] == FRAMED:
             end = start[record] + np.int64(length[record])
             set_word(report, R_YES, np.int64(0))
             set_word(report, R_NO, np.int64(0))
             set_word(report, R_TRACE, np.int64(0))
-            if start[record] < 0 or length[record] < 0 or end > data.shape[0]:
-                issue = np.int64(ENDS_EARLY)
-            else:
-                issue = decode_record(context, base, data.shape[0], start[record], end, record)
+            issue = np.int64(ENDS_EARLY)
+            if 0 <= start[record] <= end <= size:
+                issue = decode_record(arena, tables, base, size, start[record], end, record)
             if issue == NEEDS_ROOM:
                 if may_grow:
                     set_word(report, R_STOP, np.int64(STOP_NO_ROOM))
                     return record
                 issue = np.int64(TOO_LARGE)
-            issue, form = judge(context, issue)
+            issue, form = judge(tables, issue)
             learnable = may_learn and record != without_form and word(report, R_TRACE) < MAX_TRACE
             if issue == NO_FORM and learnable:
-                counts[:] = saved
+                arena_tables.counts[:] = arena_tables.saved
                 set_word(report, R_STOP, np.int64(STOP_NO_FORM))
                 return record
-            good = issue == 0 or (issue & 0xFF) >= FIRST_KEPT
         issues[record] = issue
         forms[record] = form
-        if good:
-            for level in range(counts.shape[0]):
-                saved[level] = counts[level]
-        else:
-            for level in range(1, counts.shape[0]):
-                counts[level] = saved[level]
-            fill_null(program, np.int64(0), last, arena, np.int64(record))
+        is_good = state[record] == FRAMED and (issue == 0 or (issue & 0xFF) >= FIRST_KEPT)
+        if not keep_record(arena, level_count, is_good):
+            fill_null(arena, np.int64(0), last, np.int64(record))
     return start.shape[0]

@@ -1,28 +1,19 @@
 """Runs a JSON program backwards: Arrow columns to the text that a form gives them.
 
-The program is made for one form (json_encode_program): its members stand in the form's order, and their names are
-spelled already. Columns reach the kernel as slots, as in avro_encode_kernel.
+The program is made for one form (encode_program): its members stand in the form's order, and their names are
+spelled already. Columns reach the kernel as slots.
 """
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit, types
 
-from engine.formats.columns.encoding import BAD_INDEX, BAD_OFFSETS, NO_ROOM, NOT_REPRESENTABLE, is_set
-from engine.formats.columns.operations import (
-    S_BIT_OFFSET,
-    S_CHILD_COUNT,
-    S_DATA,
-    S_DATA_SIZE,
-    S_ENTRY_COUNT,
-    S_INDICES,
-    S_OFFSETS,
-    S_VALIDITY,
-    S_VALUE_BITS,
-    S_VALUES,
-    SLOT_WIDTH,
-)
+from engine.formats.columns.operations import S_DATA, S_VALUE_BITS, S_VALUES, SLOT_BYTES
+from engine.formats.columns.slot_kernels import NO_ROOM, find_list, find_text, is_null, is_set
+from engine.formats.columns.tables import EncodeTables, Output
 from engine.formats.json.number_kernels import LONGEST_NUMBER, write_double, write_integer
 from engine.formats.json.operations import FINAL_NEWLINE, SPACE_AFTER_COLON, SPACE_AFTER_COMMA
 from engine.formats.json.skip_kernel import (
@@ -37,8 +28,8 @@ from engine.formats.json.skip_kernel import (
 from engine.formats.json.string_kernels import write_text
 from engine.kernels.bits import double_of_bits
 from engine.kernels.memory import (
+    addresses_of,
     copy,
-    load_i32,
     load_i64,
     load_u8,
     set_word,
@@ -47,7 +38,7 @@ from engine.kernels.memory import (
     store_u64,
     word,
 )
-from engine.kernels.types import read_only, writable
+from engine.kernels.types import read_only, tuple_of
 
 # Operations. A list or map goes from its opening to its end, with ITEM or KEY before each element.
 E_LONG, E_DOUBLE, E_BOOLEAN, E_STRING, E_MEMBER, E_OPEN, E_CLOSE, E_LIST, E_MAP, E_ITEM, E_KEY, E_LIST_END = range(12)
@@ -56,7 +47,7 @@ E_NULLABLE, E_END = 12, 13
 # Columns of an operation's row.
 E_OPERATION = 0
 E_SLOT = 1  # the row of the slot table; of a member -1 where no column holds it
-E_TARGET = 2  # where to go on behind a null, behind an empty list, and for the next element
+E_TARGET = 2  # where to go on after a null, after an empty list, and for the next element
 E_TEXT = 3  # of a member: where its name, spelled, with its colon, begins in the pool
 E_LENGTH = 4
 E_WRITTEN = 5  # of a member: whether it is written when it is null
@@ -69,27 +60,21 @@ TRUE_WORD = int.from_bytes(b"true", "little")
 FALS_WORD = int.from_bytes(b"fals", "little")
 NAN_WORD = int.from_bytes(b"NaN\0", "little")
 
-_ENCODE_ROWS = types.int64(
-    read_only(types.int64), types.int64, types.int64, types.int64,
-    read_only(types.int64), read_only(types.uint8), read_only(types.int64),
-    writable(types.int64), writable(types.uint8), writable(types.int64), writable(types.int64),
-)  # fmt: skip
+# Of an open list on the stack: its own entry, where its elements end.
+LIST_WORDS = 2
+
+_ENCODE_ROWS = types.int64(tuple_of(EncodeTables), read_only(types.uint8), types.int64, tuple_of(Output), types.int64)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def is_null(slot, entry):  # type: ignore[no-untyped-def]
-    return word(slot, S_VALIDITY) != 0 and not is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET))
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def write_null(base, at):  # type: ignore[no-untyped-def]
+def write_null(base, at):
     store_i32(base + at, np.int32(NULL_WORD))
     return at + 4
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def write_comma(base, at, opening, traits):  # type: ignore[no-untyped-def]
-    """Before a member or element, unless it is the first behind the opening bracket."""
+def write_comma(base, at, opening, traits):
+    """Before a member or element, unless it is the first after the opening bracket."""
     if load_u8(base + at - 1) == opening:
         return at
     store_u8(base + at, np.uint8(COMMA))
@@ -98,22 +83,16 @@ def write_comma(base, at, opening, traits):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_string(base, at, limit, slot, entry, traits):  # type: ignore[no-untyped-def]
-    """A string from plain or dictionary-encoded columns: the position behind it, or what is wrong."""
-    if word(slot, S_INDICES) != 0:
-        entry = np.int64(load_i32(word(slot, S_INDICES) + 4 * entry))
-        if entry < 0 or entry >= word(slot, S_ENTRY_COUNT):
-            return np.int64(BAD_INDEX)
-    begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))
-    length = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry + 4)) - begin
-    if begin < 0 or length < 0 or begin + length > word(slot, S_DATA_SIZE):
-        return np.int64(BAD_OFFSETS)
-    at = write_text(base, at, limit, word(slot, S_DATA) + begin, length, traits)
-    return np.int64(NO_ROOM if at == -2 else NOT_REPRESENTABLE) if at < 0 else at
+def write_string(base, at, limit, slot, entry, traits):
+    """A string from plain or dictionary-encoded columns: the position after it, or what is wrong."""
+    begin, length = find_text(slot, entry)
+    if begin < 0:
+        return begin
+    return write_text(base, at, limit, word(slot, S_DATA) + begin, length, traits)
 
 
 @njit(nogil=True, cache=True)
-def write_name_of_number(base, at, value):  # type: ignore[no-untyped-def]
+def write_name_of_number(base, at, value):
     """What Python and JavaScript call a double that JSON has no name for."""
     if np.isnan(value):
         store_i32(base + at, np.int32(NAN_WORD))
@@ -126,8 +105,8 @@ def write_name_of_number(base, at, value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_leaf(base, at, limit, operation, slot, entry, traits):  # type: ignore[no-untyped-def]
-    """One value that is not null: the position behind it, or a negative code."""
+def write_leaf(base, at, limit, operation, slot, entry, traits):
+    """One value that is not null: the position after it, or a negative code."""
     if operation == E_STRING:
         return write_string(base, at, limit, slot, entry, traits)
     values = word(slot, S_VALUES)
@@ -147,7 +126,7 @@ def write_leaf(base, at, limit, operation, slot, entry, traits):  # type: ignore
 
 
 @njit(nogil=True, cache=True)
-def write_member(base, at, limit, row, slot, entry, pool, traits):  # type: ignore[no-untyped-def]
+def write_member(base, at, limit, row, slot, entry, pool, traits):
     """A member's name, and its null: (position, or a negative code; whether the value is done with)."""
     null = word(row, E_SLOT) < 0 or is_null(slot, entry)
     if null and word(row, E_WRITTEN) == 0:
@@ -162,24 +141,13 @@ def write_member(base, at, limit, row, slot, entry, pool, traits):  # type: igno
 
 
 @njit(nogil=True, cache=True)
-def open_list(base, at, row, slot, entry):  # type: ignore[no-untyped-def]
-    """(position behind the bracket, or a negative code; first element; end of the elements)."""
-    begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))
-    end = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry + 4))
-    if begin < 0 or end < begin or end > word(slot, S_CHILD_COUNT):
-        return np.int64(BAD_OFFSETS), begin, end
-    store_u8(base + at, np.uint8(OPEN_OBJECT if word(row, E_OPERATION) == E_MAP else OPEN_ARRAY))
-    return at + 1, begin, end
-
-
-@njit(nogil=True, cache=True)
-def encode_record(base, at, limit, entry, program, pool, slots, lists, traits, trouble):  # type: ignore[no-untyped-def]
-    """One record's text at position ``at`` of the output: the position behind it, or a negative code."""
-    step, depth = np.int64(0), np.int64(0)
+def encode_record(base, at, limit, entry, tables, pool, traits, trouble):
+    """One record's text at position ``at`` of the output: the position after it, or a negative code."""
+    step, top = np.int64(0), tables.stack
     while True:
-        row = program + 8 * E_WIDTH * step
+        row = tables.program + 8 * E_WIDTH * step
         operation = word(row, E_OPERATION)
-        slot = slots + 8 * SLOT_WIDTH * max(word(row, E_SLOT), 0)
+        slot = tables.slots + SLOT_BYTES * max(word(row, E_SLOT), 0)
         following = step + 1
         if at + ROOM > limit:
             at = np.int64(NO_ROOM)
@@ -192,15 +160,17 @@ def encode_record(base, at, limit, entry, program, pool, slots, lists, traits, t
             store_u8(base + at, np.uint8(OPEN_OBJECT if operation == E_OPEN else CLOSE_OBJECT))
             at += 1
         elif operation in (E_LIST, E_MAP):
-            at, begin, end = open_list(base, at, row, slot, entry)
-            if begin == end and at >= 0:
+            begin, end = find_list(slot, entry)
+            store_u8(base + at, np.uint8(OPEN_OBJECT if operation == E_MAP else OPEN_ARRAY))
+            at = at + 1 if begin >= 0 else begin
+            if begin == end:
                 store_u8(base + at, np.uint8(CLOSE_OBJECT if operation == E_MAP else CLOSE_ARRAY))
                 at += 1
                 following = word(row, E_TARGET)
-            elif at >= 0:
-                set_word(lists, depth, entry)
-                set_word(lists, depth + 1, end)
-                depth += 2
+            elif begin >= 0:
+                set_word(top, 0, entry)
+                set_word(top, 1, end)
+                top += 8 * LIST_WORDS
                 entry = begin
         elif operation == E_ITEM:
             at = write_comma(base, at, OPEN_ARRAY, traits)
@@ -217,11 +187,11 @@ def encode_record(base, at, limit, entry, program, pool, slots, lists, traits, t
                 following = word(row, E_TARGET)
         elif operation == E_LIST_END:
             entry += 1
-            if entry < word(lists, depth - 1):
+            if entry < word(top, -1):
                 following = word(row, E_TARGET)
             else:
-                depth -= 2
-                entry = word(lists, depth)
+                top -= 8 * LIST_WORDS
+                entry = word(top, 0)
                 store_u8(base + at, np.uint8(CLOSE_OBJECT if word(row, E_WRITTEN) else CLOSE_ARRAY))
                 at += 1
         elif traits & FINAL_NEWLINE:
@@ -234,24 +204,16 @@ def encode_record(base, at, limit, entry, program, pool, slots, lists, traits, t
 
 
 @njit(_ENCODE_ROWS, nogil=True, cache=True)
-def encode_rows(  # type: ignore[no-untyped-def]
-    rows, first, schema_id, traits, program, pool, slots, lists, out, ends, trouble
-):
-    """Encode ``rows[first:]`` behind each other, as avro_encode_kernel does; a schema id below 0 is not written."""
-    base = out.ctypes.data
-    limit = out.shape[0]
-    steps, table, stack, report = program.ctypes.data, slots.ctypes.data, lists.ctypes.data, trouble.ctypes.data
+def encode_rows(encode_tables, pool, traits, output, first):
+    """Encode the rows of ``output`` from ``first`` on, as Avro's kernel does; ``pool`` holds the names, spelled."""
+    rows, data, ends, trouble = output
+    tables, prefix_size = addresses_of(encode_tables), encode_tables.prefix.shape[0]
+    base, limit, names, report = data.ctypes.data, data.shape[0], pool.ctypes.data, trouble.ctypes.data
     for index in range(first, rows.shape[0]):
-        at = ends[index]
-        trouble[1] = NO_ROOM
-        if at + ROOM > limit:
-            return index
-        if schema_id >= 0:
-            store_u8(base + at, np.uint8(0))
-            for byte in range(4):
-                store_u8(base + at + 1 + byte, np.uint8((schema_id >> (24 - 8 * byte)) & 0xFF))
-            at += 5
-        at = encode_record(base, at, limit, rows[index], steps, pool.ctypes.data, table, stack, traits, report)
+        at = np.int64(NO_ROOM)
+        if ends[index] + ROOM <= limit:
+            copy(base + ends[index], tables.prefix, prefix_size)
+            at = encode_record(base, ends[index] + prefix_size, limit, rows[index], tables, names, traits, report)
         if at < 0:
             trouble[1] = at
             return index

@@ -4,24 +4,21 @@ A form is a row of words: the traits it has; for each object how many of its mem
 each member its rank within its object, times two, with that in the last bit.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
 from engine.formats.json.operations import (
-    C_FORM_COUNT,
-    C_FORMS,
-    C_MEMBER_COUNT,
-    C_MEMBERS,
-    C_OBJECT_COUNT,
-    C_RANKS,
-    C_REPORT,
-    C_TRACE,
     M_OBJECT,
     MEMBER_WIDTH,
     R_FORM,
+    R_FORMS,
+    R_MEMBERS,
     R_NO,
+    R_OBJECTS,
     R_TRACE,
     R_YES,
 )
@@ -29,21 +26,21 @@ from engine.kernels.memory import load_i32, set_word, word
 
 
 @njit(nogil=True, cache=True)
-def clear_ranks(ranks, object_count):  # type: ignore[no-untyped-def]
+def clear_ranks(ranks, object_count):
     for index in range(object_count):
         set_word(ranks, 2 * index, np.int64(-1))
         set_word(ranks, 2 * index + 1, np.int64(0))
 
 
 @njit(nogil=True, cache=True)
-def fits(context, form):  # type: ignore[no-untyped-def]
+def fits(tables, form):
     """Whether the record just read is what the form at an address makes of its columns."""
-    report = word(context, C_REPORT)
+    report = tables.report
     if word(form, 0) & word(report, R_NO) or word(report, R_YES) & ~word(form, 0):
         return False
     objects = form + 8
-    members = objects + 8 * word(context, C_OBJECT_COUNT)
-    facts, trace, ranks = word(context, C_MEMBERS), word(context, C_TRACE), word(context, C_RANKS)
+    members = objects + 8 * word(tables.report, R_OBJECTS)
+    facts, trace, ranks = tables.members, tables.trace, tables.ranks
     for index in range(word(report, R_TRACE)):
         event = np.int64(load_i32(trace + 4 * index))
         if event < 0:
@@ -59,22 +56,22 @@ def fits(context, form):  # type: ignore[no-untyped-def]
             set_word(ranks, 2 * place, rule >> 1)
             set_word(ranks, 2 * place + 1, word(ranks, 2 * place + 1) + (rule & 1))
         if not good:
-            clear_ranks(ranks, word(context, C_OBJECT_COUNT))
+            clear_ranks(ranks, word(tables.report, R_OBJECTS))
             return False
     return True
 
 
 @njit(nogil=True, cache=True)
-def find_form(context):  # type: ignore[no-untyped-def]
+def find_form(tables):
     """The number of a form that fits, the last one's first, then the newest; -1 for none."""
-    report = word(context, C_REPORT)
-    width = 8 * (1 + word(context, C_OBJECT_COUNT) + word(context, C_MEMBER_COUNT))
+    report = tables.report
+    width = 8 * (1 + word(tables.report, R_OBJECTS) + word(tables.report, R_MEMBERS))
     likely = word(report, R_FORM)
-    if fits(context, word(context, C_FORMS) + width * likely):
+    if fits(tables, tables.forms + width * likely):
         return likely
-    form = word(context, C_FORM_COUNT) - 1
+    form = word(tables.report, R_FORMS) - 1
     while form >= 0:
-        if form != likely and fits(context, word(context, C_FORMS) + width * form):
+        if form != likely and fits(tables, tables.forms + width * form):
             set_word(report, R_FORM, form)
             return form
         form -= 1

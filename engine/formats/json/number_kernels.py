@@ -4,6 +4,8 @@ Every writer spells the shortest digits that read as the same double; they diffe
 exponent and in how they write it: the traits.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -40,7 +42,7 @@ LARGEST_EXPONENT = 100_000
 
 
 @njit(nogil=True, cache=True)
-def end_of_number(base, at, end):  # type: ignore[no-untyped-def]
+def end_of_number(base, at, end):
     """By the grammar of RFC 8259: (position behind the number or BAD, whether it is an integer's; or the issue)."""
     if at < end and load_u8(base + at) == MINUS:
         at += 1
@@ -75,7 +77,7 @@ def end_of_number(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def integer_of(base, at, stop):  # type: ignore[no-untyped-def]
+def integer_of(base, at, stop):
     """(value, whether it is within 64 bits)."""
     negative = load_u8(base + at) == MINUS
     if negative:
@@ -92,7 +94,7 @@ def integer_of(base, at, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def double_of(base, at, stop, report, scratch):  # type: ignore[no-untyped-def]
+def double_of(base, at, stop, report, scratch):
     """A number's double: (value, issue). What its spelling shows is noted; ``scratch`` has LONGEST_NUMBER bytes."""
     begin = at
     negative = load_u8(base + at) == MINUS
@@ -139,7 +141,7 @@ def double_of(base, at, stop, report, scratch):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def digits_of(value):  # type: ignore[no-untyped-def]
+def digits_of(value):
     """(digits uint64, how many, the exponent of the first) of a finite double's size."""
     if value == 0.0:
         return np.uint64(0), np.int64(1), np.int64(0)
@@ -153,7 +155,7 @@ def digits_of(value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def exponent_trait(exponent):  # type: ignore[no-untyped-def]
+def exponent_trait(exponent):
     """The trait that decides whether a number of this size has an exponent; 0: it never has."""
     if exponent >= 21:
         return np.int64(EXPONENT_FROM_21)
@@ -171,7 +173,7 @@ def exponent_trait(exponent):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def note_spelling(base, mark, stop, pointed, value, report):  # type: ignore[no-untyped-def]
+def note_spelling(base, mark, stop, pointed, value, report):
     """Notes what a double's spelling shows, its exponent being ``mark <= position < stop``; returns the traits shown.
 
     A spelling that is none of ours shows something too; whoever spells it again sees the difference.
@@ -206,7 +208,7 @@ def note_spelling(base, mark, stop, pointed, value, report):  # type: ignore[no-
 
 
 @njit(nogil=True, cache=True)
-def write_unsigned(to, value):  # type: ignore[no-untyped-def]
+def write_unsigned(to, value):
     """Decimal digits at an address: the address behind them."""
     count = np.int64(1)
     rest = value
@@ -221,7 +223,7 @@ def write_unsigned(to, value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_integer(to, value):  # type: ignore[no-untyped-def]
+def write_integer(to, value):
     if value < 0:
         store_u8(to, np.uint8(MINUS))
         return write_unsigned(to + 1, np.uint64(-value))
@@ -229,14 +231,14 @@ def write_integer(to, value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_zeros(to, count):  # type: ignore[no-untyped-def]
+def write_zeros(to, count):
     for index in range(count):
         store_u8(to + index, np.uint8(ZERO))
     return to + count
 
 
 @njit(nogil=True, cache=True)
-def write_pointed(to, digits, count, whole):  # type: ignore[no-untyped-def]
+def write_pointed(to, digits, count, whole):
     """``digits`` with a point behind the first ``whole`` of them: the address behind."""
     stop = write_unsigned(to, digits)
     for index in range(count - whole):
@@ -246,7 +248,7 @@ def write_pointed(to, digits, count, whole):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_double(begin, value, traits):  # type: ignore[no-untyped-def]
+def write_double(begin, value, traits):
     """A finite double as the traits say, at most LONGEST_NUMBER bytes at an address: how many."""
     to = begin
     if bits_of_double(value) >> np.uint64(63):
@@ -271,7 +273,7 @@ def write_double(begin, value, traits):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_exponent(to, digits, count, exponent, traits):  # type: ignore[no-untyped-def]
+def write_exponent(to, digits, count, exponent, traits):
     if count > 1:
         to = write_pointed(to, digits, count, np.int64(1))
     else:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from engine.formats.columns.operations import KEY_TWICE, MAX_MAP_KEYS, TOO_LARGE
 
-# Columns of the table of objects, one row an operation of the arena's program: where an object's members begin.
-O_FIRST = 0
-O_COUNT = 1
-O_INDEX = 2  # the object's own number
-O_TABLE = 3  # where its hash table of names begins
-O_MASK = 4  # the hash table's size - 1
-OBJECT_WIDTH = 5
+# Columns of the table of objects, one row an operation of the arena's program.
+O_COUNT = 0  # its members
+O_INDEX = 1  # the object's own number
+O_TABLE = 2  # where its hash table of names begins
+O_MASK = 3  # the hash table's size - 1
+OBJECT_WIDTH = 4
 
 # Columns of the table of members.
 M_NAME = 0  # where its name begins in the pool
@@ -25,23 +24,20 @@ M_TRAITS = 3  # what a plain spelling of its name denies
 M_OBJECT = 4
 MEMBER_WIDTH = 5
 
-# What a record's parse leaves behind, in words.
+# What a record's parse leaves, in words, beside the sizes of the tables.
 R_YES = 0  # traits that its spelling has
 R_NO = 1  # traits that its spelling has not
 R_TRACE = 2  # events in the trace
 R_FORM = 3  # the form tried first
 R_STOP = 4  # why the kernel returned
 R_CLOCK = 5  # objects opened so far
-REPORT_WIDTH = 6
+R_OBJECTS = 6  # of the program
+R_MEMBERS = 7  # of the program
+R_FORMS = 8  # that there are
+REPORT_WIDTH = 9
 
 # R_STOP
 STOP_NO_ROOM, STOP_NO_FORM = 1, 2
-
-# The context: addresses of the tables that the decode kernel works with.
-C_PROGRAM, C_OBJECTS, C_MEMBERS, C_POOL, C_NAMES, C_FOLLOW, C_STAMPS = range(7)
-C_ARENA, C_COUNTS, C_CAPACITY, C_STACK, C_SKIPPED, C_MAP_TABLE = range(7, 13)
-C_REPORT, C_TRACE, C_SCRATCH, C_FORMS, C_FORM_COUNT, C_OBJECT_COUNT, C_MEMBER_COUNT, C_RANKS, C_LAST = range(13, 22)
-CONTEXT_WIDTH = 22
 
 # An open object or list on the stack.
 F_STEP, F_ENTRY, F_PREVIOUS, F_STAMP = range(4)
@@ -77,7 +73,6 @@ EXPONENT_TWO_DIGITS = 1 << 20
 EXPONENT_POINT_ZERO = 1 << 21
 EXPONENT_AT_MINUS_6 = 1 << 22
 ESCAPED_PAIRS = 1 << 23
-TRAIT_COUNT = 24
 
 # Classes of a byte in a string, above the traits: what is UTF-8 of several bytes, what ends a plain run.
 NOT_ASCII = 1 << 29

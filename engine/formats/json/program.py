@@ -181,8 +181,7 @@ class _Compiler(ColumnCompiler):
         names: list[int] = []
         for index, place in enumerate(self.objects):
             slots = _hash_slots(place)
-            facts = (place.first, len(place.members), index, len(names), len(slots) - 1)
-            object_table[place.step] = facts
+            object_table[place.step] = (len(place.members), index, len(names), len(slots) - 1)
             names.extend(slots)
             for number, member in enumerate(place.members):
                 text = member.name.encode(errors="surrogatepass")

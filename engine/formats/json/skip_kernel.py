@@ -1,5 +1,7 @@
 """Reads over a JSON value that has no column: it is checked to be JSON, and nothing is made of it."""
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -30,14 +32,14 @@ INFINITY_WORD = np.uint64(int.from_bytes(b"Infinity", "little"))
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def skip_space(base, at, end):  # type: ignore[no-untyped-def]
+def skip_space(base, at, end):
     while at < end and load_u8(base + at) in (32, 9, 10, 13):
         at += 1
     return at
 
 
 @njit(nogil=True, cache=True)
-def literal_at(base, at, end):  # type: ignore[no-untyped-def]
+def literal_at(base, at, end):
     """Which literal begins there, and its length, 0 for none.
 
     Beside JSON's own those of Python and JavaScript for the numbers that JSON has no name for.
@@ -61,7 +63,7 @@ def literal_at(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def skip_string(base, at, end):  # type: ignore[no-untyped-def]
+def skip_string(base, at, end):
     """From the opening quote: (position behind the string or BAD, issue)."""
     begin = at + 1
     stop, classes = find_end(base, begin, end)
@@ -85,7 +87,7 @@ def skip_string(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def skip_scalar(base, at, end):  # type: ignore[no-untyped-def]
+def skip_scalar(base, at, end):
     """A literal or a number: (position behind it or BAD, issue)."""
     _, length = literal_at(base, at, end)
     if length > 0:
@@ -95,7 +97,7 @@ def skip_scalar(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def skip_json(base, at, end, stack):  # type: ignore[no-untyped-def]
+def skip_json(base, at, end, stack):
     """From a value's first byte: (position behind it or BAD, issue). ``stack`` has MAX_DEPTH bytes."""
     depth = np.int64(0)
     begins = True

@@ -1,14 +1,17 @@
 """Strings of JSON text: found, unescaped with a note of how they were spelled, and spelled again that way.
 
-Bytes are passed as addresses, for the reason that avro_leaf_kernels gives; every position is compared with the end of
+Bytes are passed as addresses (``addresses_of`` says why); every position is compared with the end of
 the text, or of the output, before anything is read or written there.
 """
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from engine.formats.columns.slot_kernels import NO_ROOM, NOT_REPRESENTABLE
 from engine.formats.json.operations import (
     ALWAYS_ESCAPED,
     ASCII_ONLY,
@@ -33,8 +36,6 @@ from engine.kernels.memory import load_u8, set_word, store_u8, word
 from engine.kernels.utf8 import is_utf8
 
 BAD = -1
-NO_ROOM = -2
-NOT_REPRESENTABLE = -6
 
 # An escaped character takes at most this many bytes a byte of its UTF-8.
 LONGEST_ESCAPE = 6
@@ -80,17 +81,17 @@ HEX_UPPER = np.frombuffer(b"0123456789ABCDEF", np.uint8).copy()
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def note_yes(report, traits):  # type: ignore[no-untyped-def]
+def note_yes(report, traits):
     set_word(report, R_YES, word(report, R_YES) | traits)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def note_no(report, traits):  # type: ignore[no-untyped-def]
+def note_no(report, traits):
     set_word(report, R_NO, word(report, R_NO) | traits)
 
 
 @njit(nogil=True, cache=True)
-def find_end(base, at, end):  # type: ignore[no-untyped-def]
+def find_end(base, at, end):
     """Behind a string's opening quote: (position of the closing one, or BAD; classes of its plain bytes, with ENDS_RUN
     where it has escapes, or the issue)."""
     classes = np.int64(0)
@@ -111,7 +112,7 @@ def find_end(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def has_line_separator(base, at, end):  # type: ignore[no-untyped-def]
+def has_line_separator(base, at, end):
     """Whether U+2028 or U+2029 stands there in UTF-8."""
     while at + 2 < end:
         if load_u8(base + at) == 0xE2 and load_u8(base + at + 1) == 0x80 and load_u8(base + at + 2) & 0xFE == 0xA8:
@@ -121,7 +122,7 @@ def has_line_separator(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def check_plain(base, at, stop, classes, report):  # type: ignore[no-untyped-def]
+def check_plain(base, at, stop, classes, report):
     """Notes what a string's plain bytes deny; False where it is not UTF-8."""
     if classes & NOT_ASCII:
         if not is_utf8(base + at, base + stop):
@@ -133,7 +134,7 @@ def check_plain(base, at, stop, classes, report):  # type: ignore[no-untyped-def
 
 
 @njit(nogil=True, cache=True)
-def read_hex(base, at, end):  # type: ignore[no-untyped-def]
+def read_hex(base, at, end):
     """Four hexadecimal digits: (their value or BAD, UPPER_HEX in bit 0 for upper-case letters and bit 1 for lower)."""
     if at + 4 > end:
         return np.int64(BAD), np.int64(0)
@@ -156,7 +157,7 @@ def read_hex(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def store_utf8(to, point):  # type: ignore[no-untyped-def]
+def store_utf8(to, point):
     """A code point in UTF-8: the address behind it."""
     if point < 0x80:
         store_u8(to, np.uint8(point))
@@ -178,7 +179,7 @@ def store_utf8(to, point):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def trait_of(point):  # type: ignore[no-untyped-def]
+def trait_of(point):
     """The trait by which a character outside ASCII is escaped."""
     if point >= 0x10000:
         return np.int64(ESCAPED_PAIRS)
@@ -186,7 +187,7 @@ def trait_of(point):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def note_code(point, letters, report):  # type: ignore[no-untyped-def]
+def note_code(point, letters, report):
     """Notes what a hexadecimal escape of a code point shows; the issue where nobody escapes it so."""
     if letters & 1:
         note_yes(report, np.int64(UPPER_HEX))
@@ -206,7 +207,7 @@ def note_code(point, letters, report):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def read_code(base, at, end, report):  # type: ignore[no-untyped-def]
+def read_code(base, at, end, report):
     """Behind ``\\u``: (code point, -1 for half a pair, or BAD - 1 for no digits; position behind it; issue)."""
     unit, letters = read_hex(base, at, end)
     if unit < 0:
@@ -223,7 +224,7 @@ def read_code(base, at, end, report):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def unescape(base, at, stop, to, report):  # type: ignore[no-untyped-def]
+def unescape(base, at, stop, to, report):
     """The string ``at <= position < stop``, which ``find_end`` found, at the address ``to``: (length or BAD, issue).
 
     ``to`` has room for as many bytes as the string is long.
@@ -261,7 +262,7 @@ def unescape(base, at, stop, to, report):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_code(to, unit, traits):  # type: ignore[no-untyped-def]
+def write_code(to, unit, traits):
     """``\\u`` and four digits: the address behind them."""
     store_u8(to, np.uint8(BACKSLASH))
     store_u8(to + 1, np.uint8(117))
@@ -272,7 +273,7 @@ def write_code(to, unit, traits):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_escape(to, source, left, traits):  # type: ignore[no-untyped-def]
+def write_escape(to, source, left, traits):
     """The first character at ``source``, of ``left`` bytes, escaped as the traits say, or plain where they don't:
     (address behind it, bytes of it read, 0 where they are not UTF-8)."""
     byte = np.int64(load_u8(source))
@@ -300,7 +301,7 @@ def write_escape(to, source, left, traits):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def write_text(base, at, limit, source, length, traits):  # type: ignore[no-untyped-def]
+def write_text(base, at, limit, source, length, traits):
     """A string in its quotes, as the traits say: the position behind it, or a negative code."""
     escaped = traits | ALWAYS_ESCAPED
     if at + LONGEST_ESCAPE * length + ROOM > limit:

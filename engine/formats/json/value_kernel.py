@@ -1,15 +1,18 @@
 """One value of JSON text into the arena: a member's name, a string, a number, a literal.
 
-Positions and addresses as in avro_leaf_kernels: nothing at ``base + at`` is read before ``at`` was compared with
+Positions and addresses as in Avro's leaf_kernels: nothing at ``base + at`` is read before ``at`` was compared with
 ``end``, and what is written was given room. A reader returns the position behind what it read, BAD (the issue says
 why) or NO_ROOM.
 """
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from engine.formats.columns.fill_kernels import NO_ROOM
 from engine.formats.columns.operations import (
     BOOLEAN,
     DATA,
@@ -24,14 +27,6 @@ from engine.formats.columns.operations import (
 )
 from engine.formats.json.number_kernels import double_of, end_of_number, integer_of
 from engine.formats.json.operations import (
-    C_ARENA,
-    C_FOLLOW,
-    C_MEMBERS,
-    C_NAMES,
-    C_POOL,
-    C_REPORT,
-    C_SCRATCH,
-    C_SKIPPED,
     ENDS_EARLY,
     ENDS_RUN,
     LONE_SURROGATE,
@@ -65,7 +60,7 @@ from engine.formats.json.skip_kernel import (
     skip_json,
     skip_space,
 )
-from engine.formats.json.string_kernels import BAD, NO_ROOM, QUOTE, check_plain, find_end, note_no, note_yes, unescape
+from engine.formats.json.string_kernels import BAD, QUOTE, check_plain, find_end, note_no, note_yes, unescape
 from engine.kernels.bits import bits_of_double
 from engine.kernels.memory import (
     SLACK,
@@ -82,7 +77,7 @@ from engine.kernels.memory import (
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def trace_event(report, trace, event):  # type: ignore[no-untyped-def]
+def trace_event(report, trace, event):
     count = word(report, R_TRACE)
     if count < MAX_TRACE:
         store_i32(trace + 4 * count, np.int32(event))
@@ -90,7 +85,7 @@ def trace_event(report, trace, event):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def same_bytes(one, other, size):  # type: ignore[no-untyped-def]
+def same_bytes(one, other, size):
     at = np.int64(0)
     while at + 8 <= size:
         if load_i64(one + at) != load_i64(other + at):
@@ -104,12 +99,12 @@ def same_bytes(one, other, size):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def find_member(context, place, name, size):  # type: ignore[no-untyped-def]
+def find_member(tables, place, name, size):
     """An object's member by its unescaped name: its number, or -1. ``place`` is the object's row."""
     if word(place, O_COUNT) == 0:
         return np.int64(-1)
-    members, pool = word(context, C_MEMBERS), word(context, C_POOL)
-    names = word(context, C_NAMES) + 8 * word(place, O_TABLE)
+    members, pool = tables.members, tables.pool
+    names = tables.names + 8 * word(place, O_TABLE)
     hashed = np.uint64(0xCBF29CE484222325)  # FNV-1a
     for index in range(size):
         hashed = (hashed ^ np.uint64(load_u8(name + index))) * np.uint64(0x100000001B3)
@@ -123,21 +118,21 @@ def find_member(context, place, name, size):  # type: ignore[no-untyped-def]
     return np.int64(-1)
 
 
-@njit(nogil=True, cache=True)
-def read_name(context, base, at, end, place, previous):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, forceinline=True)
+def read_name(tables, base, at, end, place, previous):
     """From a name's opening quote: (member, -1 for an unknown one; position behind the name or BAD; issue)."""
     if at >= end:
         return np.int64(-1), np.int64(BAD), np.int64(ENDS_EARLY)
     if load_u8(base + at) != QUOTE:
         return np.int64(-1), np.int64(BAD), np.int64(NOT_JSON)
     at += 1
-    report, follow = word(context, C_REPORT), word(context, C_FOLLOW)
+    report, follow = tables.report, tables.follow
     likely = word(follow, previous)
     if likely >= 0:
-        fact = word(context, C_MEMBERS) + 8 * MEMBER_WIDTH * likely
+        fact = tables.members + 8 * MEMBER_WIDTH * likely
         size = word(fact, M_LENGTH)
         comparable = at + size < end and load_u8(base + at + size) == QUOTE and word(fact, M_TRAITS) & ENDS_RUN == 0
-        if comparable and same_bytes(word(context, C_POOL) + word(fact, M_NAME), base + at, size):
+        if comparable and same_bytes(tables.pool + word(fact, M_NAME), base + at, size):
             note_no(report, word(fact, M_TRAITS))
             return likely, at + size + 1, np.int64(0)
     stop, classes = find_end(base, at, end)
@@ -148,20 +143,20 @@ def read_name(context, base, at, end, place, previous):  # type: ignore[no-untyp
     name, size, issue = base + at, stop - at, np.int64(0)
     if classes & ENDS_RUN:
         if size > MAX_NAME_BYTES:
-            _, issue = skip_json(base, at - 1, end, word(context, C_SKIPPED))
+            _, issue = skip_json(base, at - 1, end, tables.skipped)
             return np.int64(-1), stop + 1 if issue == 0 else np.int64(BAD), issue
-        name = word(context, C_SCRATCH)
+        name = tables.scratch
         size, issue = unescape(base, at, stop, name, report)
         if size < 0:
             return np.int64(-1), np.int64(BAD), issue
-    member = np.int64(-1) if issue == LONE_SURROGATE else find_member(context, place, name, size)
+    member = np.int64(-1) if issue == LONE_SURROGATE else find_member(tables, place, name, size)
     if member >= 0:
         set_word(follow, previous, member)
     return member, stop + 1, issue
 
 
 @njit(nogil=True, cache=True)
-def read_string(base, size, at, end, row, arena, entry, report):  # type: ignore[no-untyped-def]
+def read_string(base, size, at, end, row, memory, entry, report):
     """From the opening quote, into offsets and data: (position behind the string or negative, issue)."""
     at += 1
     stop, classes = find_end(base, at, end)
@@ -169,13 +164,13 @@ def read_string(base, size, at, end, row, arena, entry, report):  # type: ignore
         return stop, classes
     if not check_plain(base, at, stop, classes, report):
         return np.int64(BAD), np.int64(NOT_UTF8)
-    slot = arena + word(row, VALUES) + 4 * entry
+    slot = memory + word(row, VALUES) + 4 * entry
     begin = np.int64(load_i32(slot))
     length = stop - at
     if begin + length + SLACK > word(row, DATA_SIZE):
         return np.int64(NO_ROOM), np.int64(0)
     issue = np.int64(0)
-    to = arena + word(row, DATA) + begin
+    to = memory + word(row, DATA) + begin
     if classes & ENDS_RUN:
         length, issue = unescape(base, at, stop, to, report)
         if length < 0:
@@ -185,17 +180,17 @@ def read_string(base, size, at, end, row, arena, entry, report):  # type: ignore
     if issue != LONE_SURROGATE:
         store_i32(slot + 4, np.int32(begin + length))
         if word(row, VALID) >= 0:
-            store_u8(arena + word(row, VALID) + entry, np.uint8(1))
+            store_u8(memory + word(row, VALID) + entry, np.uint8(1))
     return stop + 1, issue
 
 
 @njit(nogil=True, cache=True)
-def read_number(base, at, end, row, arena, entry, report, scratch):  # type: ignore[no-untyped-def]
+def read_number(base, at, end, row, memory, entry, report, scratch):
     """A number into a column of integers or doubles: (position behind it or BAD, issue)."""
     stop, integer = end_of_number(base, at, end)
     if stop < 0:
         return stop, integer
-    slot = arena + word(row, VALUES) + 8 * entry
+    slot = memory + word(row, VALUES) + 8 * entry
     issue = np.int64(0)
     if word(row, OPERATION) == DOUBLE:
         value, issue = double_of(base, at, stop, report, scratch)
@@ -212,46 +207,46 @@ def read_number(base, at, end, row, arena, entry, report, scratch):  # type: ign
             issue = np.int64(ODD_NUMBER)
         store_i64(slot, number if is_there else np.int64(0))
     if is_there:
-        store_u8(arena + word(row, VALID) + entry, np.uint8(1))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(1))
     return stop, issue
 
 
 @njit(nogil=True, cache=True)
-def read_other(context, base, at, end, row, arena, entry):  # type: ignore[no-untyped-def]
+def read_other(tables, base, at, end, row, memory, entry):
     """A literal, or what the column does not take: (position behind it or BAD, issue)."""
     operation = word(row, OPERATION)
     literal, size = literal_at(base, at, end)
     if operation == BOOLEAN and literal in (TRUE, FALSE):
-        store_u8(arena + word(row, VALUES) + entry, np.uint8(literal == TRUE))
-        store_u8(arena + word(row, VALID) + entry, np.uint8(1))
+        store_u8(memory + word(row, VALUES) + entry, np.uint8(literal == TRUE))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(1))
         return at + size, np.int64(0)
     if operation == DOUBLE and literal >= NAN:
         value = np.nan if literal == NAN else np.inf if literal == INFINITY else -np.inf
-        store_i64(arena + word(row, VALUES) + 8 * entry, np.int64(bits_of_double(value)))
-        store_u8(arena + word(row, VALID) + entry, np.uint8(1))
+        store_i64(memory + word(row, VALUES) + 8 * entry, np.int64(bits_of_double(value)))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(1))
         return at + size, np.int64(0)
-    at, issue = skip_json(base, at, end, word(context, C_SKIPPED))
+    at, issue = skip_json(base, at, end, tables.skipped)
     if at >= 0:
         issue = np.int64(NO_COLUMN if operation == OPAQUE else OTHER_TYPE)
     return at, issue
 
 
-@njit(nogil=True, cache=True)
-def read_leaf(context, base, size, at, end, row, entry):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, forceinline=True)
+def read_leaf(tables, base, size, at, end, row, memory, entry):
     """A value that is neither null nor taken apart into others: (position behind it or negative, issue)."""
     byte = load_u8(base + at)
     operation = word(row, OPERATION)
-    arena, report = word(context, C_ARENA), word(context, C_REPORT)
+    report = tables.report
     if operation == STRING and byte == QUOTE:
-        return read_string(base, size, at, end, row, arena, entry, report)
+        return read_string(base, size, at, end, row, memory, entry, report)
     is_number = 48 <= byte <= 57 or (byte == 45 and (at + 1 >= end or load_u8(base + at + 1) != 73))
     if is_number and operation in (LONG, DOUBLE):
-        return read_number(base, at, end, row, arena, entry, report, word(context, C_SCRATCH))
-    return read_other(context, base, at, end, row, arena, entry)
+        return read_number(base, at, end, row, memory, entry, report, tables.scratch)
+    return read_other(tables, base, at, end, row, memory, entry)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def pass_space(base, at, end, trait, report):  # type: ignore[no-untyped-def]
+def pass_space(base, at, end, trait, report):
     """Behind a comma or colon: (position of what follows, issue); one space there is a trait."""
     if at < end and load_u8(base + at) > 32:
         note_no(report, np.int64(trait))
@@ -263,7 +258,7 @@ def pass_space(base, at, end, trait, report):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def pass_colon(base, at, end, report):  # type: ignore[no-untyped-def]
+def pass_colon(base, at, end, report):
     """Behind a name: (position of the value or BAD, issue)."""
     issue = np.int64(0)
     if at < end and load_u8(base + at) <= 32:

@@ -1,9 +1,10 @@
-"""The Protobuf codec: values behind Confluent's header and message indexes, several schemas and messages in a block."""
+"""The Protobuf codec: values after Confluent's header and message indexes, several schemas and messages in a block."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 from engine.errors import Corrupt
 from engine.formats.arrow_columns import columns_of, rows_in_order, struct_of
 from engine.formats.codec import CodecSpec, Columns, Decoded, Verdict
-from engine.formats.columns.program import ISSUE_BITS
-from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, NULL_VALUE, read_headers
+from engine.formats.columns.encoding import Encoder
+from engine.formats.confluent_framing import FRAMED, FRAMING_REASON, header_of, read_headers
 from engine.formats.format_facts import MESSAGE_COLUMN
-from engine.formats.protobuf import operations as op
 from engine.formats.protobuf.arena import ProtobufArena
-from engine.formats.protobuf.encoder import Output, ProtobufBinding
+from engine.formats.protobuf.binding import ProtobufBinding
+from engine.formats.protobuf.encode_kernel import FRAME_WORDS, encode_rows
 from engine.formats.protobuf.fields import propose_fields
 from engine.formats.protobuf.message_indexes import (
     BAD_INDEXES,
@@ -29,10 +30,11 @@ from engine.formats.protobuf.message_indexes import (
     read_indexes,
     write_indexes,
 )
-from engine.formats.protobuf.program import Program, compile_program
+from engine.formats.protobuf.program import compile_program
 from engine.formats.protobuf.schema import Root, parse_schema
+from engine.formats.protobuf.write_kernels import ROOM
 from engine.formats.writer_schemas import Findings, WriterSchemas, distinct, ids_of
-from engine.records.records import NULL_LENGTH, ByteSpans
+from engine.records.records import ByteSpans
 
 __all__ = ["ProtobufCodec", "open_codec", "propose_fields"]
 
@@ -44,10 +46,9 @@ _INDEXES_FORM = "the message indexes are not written in their usual form"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _OpenedRoot:
-    """A message, compiled against the table: its program with memory."""
+    """A message, compiled against the table."""
 
     root: Root
-    program: Program
     arena: ProtobufArena
 
 
@@ -76,17 +77,10 @@ class ProtobufCodec:
         framed = state == FRAMED
         key, header = read_indexes(values, state)
         findings = Findings(len(values))
-        for code in distinct(state[state > NULL_VALUE]):
-            findings.note(np.flatnonzero(state == code), Verdict.UNDECODABLE, _REASON[code])
+        findings.note_framing(state, _REASON)
         readable = state == FRAMED
-        present = distinct(schema_id if framed.all() else schema_id[framed])
         parts: list[tuple[NDArray[np.intp], pa.StructArray]] = []
-        for identifier in present:
-            opened = self._schemas.get(identifier)
-            if opened is None:
-                problem = self._schemas.problem_of(identifier)
-                findings.note(np.flatnonzero(framed & (schema_id == identifier)), Verdict.UNDECODABLE, problem)
-                continue
+        for identifier, opened, _ in self._schemas.parts(schema_id, framed, findings):
             of_schema = readable & (schema_id == identifier)
             for root, rows in _rows_of_roots(identifier, opened, key, of_schema, findings):
                 # The rows that are not readable are null to the arena too: in most blocks all rows are one part.
@@ -94,22 +88,16 @@ class ProtobufCodec:
                 where = np.arange(len(values)) if every else rows
                 part = self._decode_root(identifier, opened, root, where, values, header, state, findings)
                 parts.append((where, part))
-        return Decoded(
-            columns=rows_in_order(parts, self.fields, len(values)),
-            schema_id=pa.array(schema_id, mask=~framed),
-            verdict=findings.verdict,
-            reason=findings.reason,
-            reasons=findings.reasons,
-            missing_schema_ids=self._schemas.unknown(present),
-        )
+        columns = rows_in_order(parts, self.fields, len(values))
+        return findings.decoded(columns, pa.array(schema_id, mask=~framed), self._schemas.unknown(schema_id[framed]))
 
     def _open(self, schema_id: int, text: str) -> _Opened:
         placement = self._spec.placements.get(schema_id, {})
         schema = parse_schema(text)
         roots = {}
         for root in schema.roots:
-            program = compile_program(root.message, self.fields, placement)
-            roots[root.indexes] = _OpenedRoot(root=root, program=program, arena=ProtobufArena(program))
+            arena = ProtobufArena(compile_program(root.message, self.fields, placement))
+            roots[root.indexes] = _OpenedRoot(root=root, arena=arena)
         name = placement.get(MESSAGE_COLUMN, MESSAGE_COLUMN)
         found = [at for at, one in enumerate(self.fields) if one.name == name and one.type == pa.string()]
         return _Opened(roots=roots, message_column=found[0] if found and len(roots) > 1 else -1)
@@ -126,11 +114,8 @@ class ProtobufCodec:
         findings: Findings,
     ) -> pa.StructArray:
         """The columns of the block's ``rows``, whose messages, where they can be read, are all of one kind."""
-        issues = root.arena.decode_behind(header[rows], values.select(rows), state[rows])
-        for issue in distinct(issues[issues != 0]):
-            code, step = issue & 0xFF, issue >> ISSUE_BITS
-            verdict = Verdict.KEEP_RAW if code >= op.FIRST_KEPT else Verdict.UNDECODABLE
-            findings.note(rows[issues == issue], verdict, _reason(schema_id, root.program, code, step))
+        issues = root.arena.decode_after(header[rows], values.select(rows), state[rows])
+        root.arena.note_issues(issues, rows, schema_id, findings)
         columns = root.arena.columns(self.fields)
         column = opened.message_column
         if root.root.indexes == FIRST_MESSAGE or column < 0:
@@ -143,18 +128,17 @@ class ProtobufCodec:
 
     def encode(self, columns: Columns, schema_id: pa.Array, wanted: NDArray[np.bool_]) -> ByteSpans:
         ids = ids_of(schema_id, len(wanted))
-        behind, length = np.zeros(len(wanted), np.int64), np.full(len(wanted), NULL_LENGTH, np.int32)
         bound = columns_of(columns, self.fields, len(wanted))
-        output = Output()
-        for identifier in distinct(ids if wanted.all() else ids[wanted]):
+        encoder = Encoder(len(wanted), ROOM, from_end=True)
+        for identifier in distinct(ids[wanted]):
             of_schema = wanted & (ids == identifier)
             for message, which in self._messages_of(identifier, of_schema, bound):
-                rows = np.flatnonzero(which)
-                binding = ProtobufBinding(message.program, bound, len(wanted))
-                prefix = b"\0" + identifier.to_bytes(4, "big") + write_indexes(message.root.indexes)
-                behind[rows], length[rows] = output.write(message.program, binding, prefix, rows)
-        used = output.data[len(output.data) - output.used :]
-        return ByteSpans(data=used, start=np.where(length >= 0, output.used - behind, 0), length=length)
+                program = message.arena.program
+                binding = ProtobufBinding(program, bound, len(wanted))
+                prefix = header_of(identifier) + write_indexes(message.root.indexes)
+                tables = binding.tables(prefix, program.rows, FRAME_WORDS * (program.nesting + 1))
+                encoder.write(np.flatnonzero(which), partial(encode_rows, tables), program, identifier)
+        return encoder.spans()
 
     def _messages_of(
         self, schema_id: int, of_schema: NDArray[np.bool_], bound: Sequence[pa.Array]
@@ -198,13 +182,6 @@ def _rows_of_roots(
         rest &= ~which
     findings.note(np.flatnonzero(rest), Verdict.UNDECODABLE, f"schema {schema_id}: {_NO_SUCH_MESSAGE}")
     return found
-
-
-def _reason(schema_id: int, program: Program, code: int, step: int) -> str:
-    path = program.paths[step]
-    what = op.ISSUE_TEXT[code]
-    why = f" ({program.whys[step]})" if code == op.NO_COLUMN else ""
-    return f"schema {schema_id}: {what}{why}, at {path}" if path else f"schema {schema_id}: {what}"
 
 
 def open_codec(spec: CodecSpec, fields: tuple[pa.Field, ...]) -> ProtobufCodec:

@@ -4,6 +4,8 @@ An entry is below the capacity of its level, by which the arena was laid out, an
 NO_ROOM says that they found none.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -43,19 +45,20 @@ from engine.formats.protobuf.operations import (
     VALUES,
 )
 from engine.formats.protobuf.wire_kernels import NO_ROOM
+from engine.kernels.floats import double_of_float
 from engine.kernels.memory import SLACK, copy_text, load_i32, store_i32, store_i64, store_u8, word
 
 ROW_BYTES = 8 * ROW_WIDTH
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def set_valid(row, arena, entry, flag):  # type: ignore[no-untyped-def]
+def set_valid(row, arena, entry, flag):
     if word(row, VALID) >= 0:
         store_u8(arena + word(row, VALID) + entry, np.uint8(flag))
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def store_number(row, arena, entry, bits):  # type: ignore[no-untyped-def]
+def store_number(row, arena, entry, bits):
     """A number's bits, sign or zeros in front, as the column holds it."""
     store = word(row, STORE)
     values = arena + word(row, VALUES)
@@ -72,27 +75,8 @@ def store_number(row, arena, entry, bits):  # type: ignore[no-untyped-def]
         store_i64(values + 8 * entry, double_of_float(bits))
 
 
-@njit(nogil=True, cache=True)
-def double_of_float(bits):  # type: ignore[no-untyped-def]
-    """The bits of the double that is equal to a float's; of a NaN the payload is kept, which a processor would not."""
-    sign = (bits & 0x80000000) << 32
-    exponent = (bits >> 23) & 0xFF
-    fraction = bits & 0x7FFFFF
-    if exponent == 0xFF:
-        return sign | (np.int64(0x7FF) << 52) | (fraction << 29)
-    if exponent == 0:
-        if fraction == 0:
-            return sign
-        exponent = np.int64(1)
-        while fraction & 0x800000 == 0:
-            fraction <<= 1
-            exponent -= 1
-        fraction &= 0x7FFFFF
-    return sign | ((exponent + 896) << 52) | (fraction << 29)
-
-
 @njit(nogil=True, cache=True, forceinline=True)
-def null_leaf(row, arena, entry):  # type: ignore[no-untyped-def]
+def null_leaf(row, arena, entry):
     """Entry ``entry`` of a leaf's column becomes null; what lies under it is set to zero, not left as it was."""
     if word(row, STORE) == STORE_BYTES:
         slot = arena + word(row, VALUES) + 4 * entry
@@ -103,7 +87,7 @@ def null_leaf(row, arena, entry):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def put_bytes(row, arena, entry, source, length, source_room):  # type: ignore[no-untyped-def]
+def put_bytes(row, arena, entry, source, length, source_room):
     """Bytes into offsets and data: NO_ROOM, or whether any is outside ASCII."""
     slot = arena + word(row, VALUES) + 4 * entry
     begin = np.int64(load_i32(slot))
@@ -114,7 +98,7 @@ def put_bytes(row, arena, entry, source, length, source_room):  # type: ignore[n
 
 
 @njit(nogil=True, cache=True)
-def put_number_text(row, arena, entry, number):  # type: ignore[no-untyped-def]
+def put_number_text(row, arena, entry, number):
     """A number in decimal, for an enum that has no symbol for it: NO_ROOM or 0."""
     slot = arena + word(row, VALUES) + 4 * entry
     begin = np.int64(load_i32(slot))
@@ -137,7 +121,7 @@ def put_number_text(row, arena, entry, number):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def symbol_of(table, number):  # type: ignore[no-untyped-def]
+def symbol_of(table, number):
     """The place of a number among an enum's numbers, or -1."""
     count, least = word(table, E_COUNT), word(table, E_LEAST)
     if word(table, E_DENSE) != 0:
@@ -153,7 +137,7 @@ def symbol_of(table, number):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def put_symbol(row, arena, entry, number, enums, pool, pool_start):  # type: ignore[no-untyped-def]
+def put_symbol(row, arena, entry, number, enums, pool, pool_start):
     """An enum's number as its symbol's text: (NO_ROOM or not negative, issue)."""
     table = enums + 8 * word(row, PARAMETER)
     place = symbol_of(table, number)
@@ -172,7 +156,7 @@ def put_symbol(row, arena, entry, number, enums, pool, pool_start):  # type: ign
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def absent_leaf(row, arena, entry, enums, pool, pool_start):  # type: ignore[no-untyped-def]
+def absent_leaf(row, arena, entry, enums, pool, pool_start):
     """What the column shows where the field is absent: null, or its default. (NO_ROOM or not negative, issue.)"""
     presence, kind = word(row, PRESENCE), word(row, KIND)
     issue = np.int64(MAP_ENTRY) if presence == ALWAYS else np.int64(0)

@@ -5,12 +5,18 @@ zero, what is absent. A field that comes late is looked up; what its entry held 
 merged, as Protobuf's specification has it ("Last One Wins"), and the record keeps its bytes.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
 
-from engine.formats.columns.program import ISSUE_BITS
+from engine.formats.columns.fill_kernels import NEEDS_ROOM, keep_record
+from engine.formats.columns.operations import ISSUE_BITS
+from engine.formats.columns.tables import Arena, Block
 from engine.formats.confluent_framing import FRAMED
 from engine.formats.protobuf.column_kernels import ROW_BYTES, absent_leaf, set_valid
 from engine.formats.protobuf.leaf_kernels import read_leaf
@@ -56,25 +62,29 @@ from engine.formats.protobuf.operations import (
     WIRE_VARINT,
 )
 from engine.formats.protobuf.wire_kernels import NO_ROOM, read_length, read_varint, skip_field
-from engine.kernels.memory import load_i32, load_u8, set_word, store_i32, store_u8, word
-from engine.kernels.types import read_only, strided, writable
-
-# An issue that means: make room, begin again.
-NEEDS_ROOM = -1
+from engine.kernels.memory import addresses_of, load_i32, load_u8, set_word, store_i32, store_u8, word
+from engine.kernels.types import Bytes, Ints, Words, read_only, tuple_of
 
 # Words of an open message: the operation to go on with, where the message around ends, its entry, the row of its end.
 FRAME_WORDS = 4
 
+
+class MessageTables(NamedTuple):
+    """What only Protobuf's programs have: the operations of fields by number, the enums and their symbols."""
+
+    fields: Words
+    enums: Words
+    pool: Bytes
+    pool_start: Ints
+
+
 _DECODE_BLOCK = types.int64(
-    read_only(types.uint8), strided(types.int64), strided(types.int32), read_only(types.int32), read_only(types.uint8),
-    read_only(types.int64), read_only(types.int64), read_only(types.int64), read_only(types.uint8),
-    read_only(types.int32), writable(types.uint8), writable(types.int64), writable(types.int64),
-    read_only(types.int64), writable(types.int64), writable(types.int32), types.boolean, writable(types.int64),
-)  # fmt: skip
+    tuple_of(Block), tuple_of(Arena), tuple_of(MessageTables), read_only(types.int32), types.boolean
+)
 
 
 @njit(nogil=True, cache=True)
-def find_field(program, fields, closing, number):  # type: ignore[no-untyped-def]
+def find_field(program, fields, closing, number):
     """The operation of a field of the message that ends at ``closing``, or -1."""
     row = program + ROW_BYTES * closing
     table = fields + 8 * word(row, PARAMETER)
@@ -93,7 +103,7 @@ def find_field(program, fields, closing, number):  # type: ignore[no-untyped-def
 
 
 @njit(nogil=True, cache=True)
-def pass_field(program, step, arena, entry, counts, enums, pool, pool_start, stack, map_table):  # type: ignore[no-untyped-def]
+def pass_field(program, step, arena, entry, counts, enums, pool, pool_start, stack, map_table):
     """The field ``step`` is over: a list ends, any other was absent. (NO_ROOM or not negative, issue.)"""
     row = program + ROW_BYTES * step
     operation = word(row, OPERATION)
@@ -108,7 +118,7 @@ def pass_field(program, step, arena, entry, counts, enums, pool, pool_start, sta
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def next_element(row, arena, entry, counts, capacity):  # type: ignore[no-untyped-def]
+def next_element(row, arena, entry, counts, capacity):
     """A new element of the list's entry, which is the last one of its level: its own entry, or NO_ROOM."""
     level = word(row, LEVEL)
     element = word(counts, level)
@@ -120,7 +130,7 @@ def next_element(row, arena, entry, counts, capacity):  # type: ignore[no-untype
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_elements(  # type: ignore[no-untyped-def]
+def read_elements(
     base, size, at, end, tag, row, arena, entry, counts, capacity, enums, pool, pool_start, stack
 ):  # fmt: skip
     """One element of a list of leaves, or as many as are packed: (position, BAD or NO_ROOM; issue)."""
@@ -150,7 +160,7 @@ def read_elements(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def accepts(row, tag):  # type: ignore[no-untyped-def]
+def accepts(row, tag):
     """What a field makes of a tag with its number: 0 nothing, 1 its value, 2 a list's elements in the other way."""
     if word(row, TAG) == tag or word(row, OPERATION) == OPAQUE:
         return 1
@@ -165,7 +175,7 @@ def accepts(row, tag):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def pass_until(  # type: ignore[no-untyped-def]
+def pass_until(
     program, step, number, arena, entry, counts, enums, pool, pool_start, free, map_table, kept
 ):  # fmt: skip
     """Pass the fields below a number: (the first one that is not, or NO_ROOM; the record's issue)."""
@@ -182,7 +192,7 @@ def pass_until(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def look_up(program, fields, closing, step, tag):  # type: ignore[no-untyped-def]
+def look_up(program, fields, closing, step, tag):
     """The field of a tag that is not the one of ``step``, up to which all are passed: (its operation, or -1; issue)."""
     number = tag >> 3
     if word(program + ROW_BYTES * step, NUMBER) != number:
@@ -194,7 +204,7 @@ def look_up(program, fields, closing, step, tag):  # type: ignore[no-untyped-def
 
 
 @njit(nogil=True, cache=True)
-def pass_value(base, at, end, tag, program, step, arena, entry, counts, free):  # type: ignore[no-untyped-def]
+def pass_value(base, at, end, tag, program, step, arena, entry, counts, free):
     """What no column holds, or more of a map that has ended, which is then null: (position or BAD; issue)."""
     at, issue = skip_field(base, at, end, tag, free)
     if at < 0 or step < 0:
@@ -207,7 +217,7 @@ def pass_value(base, at, end, tag, program, step, arena, entry, counts, free):  
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def open_message(row, used, is_late, arena, entry, counts, capacity):  # type: ignore[no-untyped-def]
+def open_message(row, used, is_late, arena, entry, counts, capacity):
     """A message begins: (its entry, or NO_ROOM; its first operation)."""
     if word(row, OPERATION) == MESSAGES:
         return next_element(row, arena, entry, counts, capacity), used + 1
@@ -219,7 +229,7 @@ def open_message(row, used, is_late, arena, entry, counts, capacity):  # type: i
 
 
 @njit(nogil=True, cache=True)
-def decode_record(  # type: ignore[no-untyped-def]
+def decode_record(
     base, size, at, end, record, program, last, fields, enums, pool, pool_start,
     arena, counts, capacity, stack, map_table,
 ):  # fmt: skip
@@ -290,44 +300,33 @@ def decode_record(  # type: ignore[no-untyped-def]
 
 
 @njit(_DECODE_BLOCK, nogil=True, cache=True)
-def decode_block(  # type: ignore[no-untyped-def]
-    data, start, length, header, state, program, fields, enums, pool, pool_start,
-    arena, counts, saved, capacity, stack, map_table, may_grow, issues,
-):  # fmt: skip
-    """Decode the rows whose ``state`` is FRAMED, null the others; returns the row that found no room, or n.
+def decode_block(block, arena_tables, message_tables, header, may_grow):
+    """Decode the rows whose state is FRAMED, null the others; returns the row that found no room, or n.
 
-    ``start`` int64[n] and ``length`` int32[n] lie within ``data`` (checked again); a row's message begins ``header``
-    int32[n] bytes behind its start. ``counts`` int64[levels] comes in and goes out as the entries of each level,
-    ``saved`` goes out as those of whole records. ``issues`` int64[n] gets each row's issue. Without ``may_grow`` a row
-    that finds no room is TOO_LARGE, and the others go on.
+    A row's message begins ``header`` int32[n] bytes after its start. Without ``may_grow`` a row that finds no room is
+    TOO_LARGE, and the others go on.
     """
-    saved[:] = counts
-    last = program.shape[0] // ROW_WIDTH - 1
-    base, steps, memory, tally = data.ctypes.data, program.ctypes.data, arena.ctypes.data, counts.ctypes.data
+    data, start, length, state, issues = block
+    arena, tables = addresses_of(arena_tables), addresses_of(message_tables)
+    arena_tables.saved[:] = arena_tables.counts
+    level_count, last = arena_tables.counts.shape[0], arena_tables.program.shape[0] // ROW_WIDTH - 1
+    base, size = data.ctypes.data, data.shape[0]
     for record in range(start.shape[0]):
         issue = np.int64(0)
-        good = state[record] == FRAMED
-        if good:
-            end = start[record] + np.int64(length[record])
-            if start[record] < 0 or header[record] < 0 or length[record] < header[record] or end > data.shape[0]:
-                issue = np.int64(ENDS_EARLY) | (last << ISSUE_BITS)
-            else:
+        if state[record] == FRAMED:
+            at, end = start[record] + np.int64(header[record]), start[record] + np.int64(length[record])
+            issue = np.int64(ENDS_EARLY) | (last << ISSUE_BITS)
+            if 0 <= start[record] <= at <= end <= size:
                 issue = decode_record(
-                    base, data.shape[0], start[record] + np.int64(header[record]), end, record, steps, last,
-                    fields.ctypes.data, enums.ctypes.data, pool.ctypes.data, pool_start.ctypes.data, memory, tally,
-                    capacity.ctypes.data, stack.ctypes.data, map_table.ctypes.data,
+                    base, size, at, end, record, arena.program, last, tables.fields, tables.enums, tables.pool,
+                    tables.pool_start, arena.memory, arena.counts, arena.capacity, arena.stack, arena.map_table,
                 )  # fmt: skip
             if issue == NEEDS_ROOM:
                 if may_grow:
                     return record
                 issue = np.int64(TOO_LARGE) | (last << ISSUE_BITS)
-            good = issue == 0 or (issue & 0xFF) >= FIRST_KEPT
         issues[record] = issue
-        if good:
-            for level in range(counts.shape[0]):
-                saved[level] = counts[level]
-        else:
-            for level in range(1, counts.shape[0]):
-                counts[level] = saved[level]
-            null_rows(steps, 0, last, memory, np.int64(record), tally)
+        is_good = state[record] == FRAMED and (issue == 0 or (issue & 0xFF) >= FIRST_KEPT)
+        if not keep_record(arena, level_count, is_good):
+            null_rows(arena.program, 0, last, arena.memory, np.int64(record), arena.counts)
     return start.shape[0]

@@ -1,15 +1,18 @@
 """Runs a Protobuf program from its end to its beginning: Arrow columns to the writer's own bytes.
 
-Columns reach the kernel as the table of slots that ``avro_encode_kernel`` describes.
+Columns reach the kernel as slots.
 """
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit, types
 
-from engine.formats.columns.encoding import BAD_OFFSETS, NO_ROOM, NULL_FOUND
-from engine.formats.columns.operations import S_CHILD_COUNT, S_OFFSETS, SLOT_WIDTH
+from engine.formats.columns.operations import SLOT_BYTES
+from engine.formats.columns.slot_kernels import NO_ROOM, NULL_FOUND, find_list, is_null
+from engine.formats.columns.tables import EncodeTables, Output
 from engine.formats.protobuf.column_kernels import ROW_BYTES
 from engine.formats.protobuf.operations import (
     ALWAYS,
@@ -27,38 +30,20 @@ from engine.formats.protobuf.operations import (
     TARGET,
     WIRE_BYTES,
 )
-from engine.formats.protobuf.write_kernels import ROOM, is_null, load_bits, put_bits, put_leaf, put_tag, put_varint
-from engine.kernels.memory import load_i32, set_word, store_u8, word
-from engine.kernels.types import read_only, writable
-
-SLOT_BYTES = 8 * SLOT_WIDTH
+from engine.formats.protobuf.write_kernels import ROOM, load_bits, put_bits, put_leaf, put_tag, put_varint
+from engine.kernels.memory import addresses_of, copy, set_word, word
+from engine.kernels.types import tuple_of
 
 # Words of an open message: where it ends, the entry around it, the first element of its list.
 FRAME_WORDS = 3
 
-_ENCODE_ROWS = types.int64(
-    read_only(types.int64), types.int64, read_only(types.uint8),
-    read_only(types.int64), read_only(types.int64),
-    writable(types.int64), writable(types.uint8), writable(types.int64), writable(types.int64),
-)  # fmt: skip
+_ENCODE_ROWS = types.int64(tuple_of(EncodeTables), tuple_of(Output), types.int64)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def list_range(slot, entry):  # type: ignore[no-untyped-def]
-    """A list's elements: (begin or a negative code, end)."""
-    begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))
-    end = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry + 4))
-    if begin < 0 or end < begin or end > word(slot, S_CHILD_COUNT):
-        return np.int64(BAD_OFFSETS), end
-    if is_null(slot, entry):
-        return np.int64(NULL_FOUND), end
-    return begin, end
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def put_elements(base, at, floor, row, slot, entry):  # type: ignore[no-untyped-def]
+def put_elements(base, at, floor, row, slot, entry):
     """A list of leaves, packed or each with its tag."""
-    begin, end = list_range(slot, entry)
+    begin, end = find_list(slot, entry)
     if begin < 0:
         return begin
     inner, inner_slot, kind = row + ROW_BYTES, slot + SLOT_BYTES, word(row + ROW_BYTES, KIND)
@@ -85,7 +70,7 @@ def put_elements(base, at, floor, row, slot, entry):  # type: ignore[no-untyped-
 
 
 @njit(nogil=True, cache=True)
-def encode_record(base, at, floor, entry, program, last, slots, stack, trouble):  # type: ignore[no-untyped-def]
+def encode_record(base, at, floor, entry, program, last, slots, stack, trouble):
     """One record's message, ending before ``at``: the position of its first byte, or a negative code."""
     step, depth = last - 1, np.int64(0)
     while step >= 0:
@@ -105,7 +90,7 @@ def encode_record(base, at, floor, entry, program, last, slots, stack, trouble):
             row, slot = program + ROW_BYTES * step, slots + SLOT_BYTES * step
             begin, end = np.int64(0), np.int64(0)
             if word(row, OPERATION) == MESSAGES:
-                begin, end = list_range(slot, entry)
+                begin, end = find_list(slot, entry)
             elif not is_null(slot, entry):
                 begin, end = entry, entry + 1
             elif word(row, PRESENCE) == ALWAYS:
@@ -137,26 +122,22 @@ def encode_record(base, at, floor, entry, program, last, slots, stack, trouble):
 
 
 @njit(_ENCODE_ROWS, nogil=True, cache=True)
-def encode_rows(rows, done, header, program, slots, stack, out, behind, trouble):  # type: ignore[no-untyped-def]
-    """Encode ``rows`` before each other, the last one first; returns how many of them are done.
-
-    ``behind`` int64[len(rows) + 1] gets each row's beginning as its distance from the end of ``out``: that of the row
-    behind it comes in. ``header`` is what stands before each message. Fewer rows than asked: ``trouble`` holds the
-    operation and the code, NO_ROOM for a full ``out``.
-    """
-    size = out.shape[0]
-    base, steps, table = out.ctypes.data, program.ctypes.data, slots.ctypes.data
-    frames, report = stack.ctypes.data, trouble.ctypes.data
-    last = program.shape[0] * 8 // ROW_BYTES - 1
-    for index in range(rows.shape[0] - 1 - done, -1, -1):
-        at = encode_record(base, size - behind[index + 1], np.int64(0), rows[index], steps, last, table, frames, report)
-        if at >= 0 and at - ROOM < header.shape[0]:
+def encode_rows(encode_tables, output, first):
+    """As Avro's kernel, but from the end of the buffer: ``ends`` are the rows' beginnings as distances from there."""
+    rows, data, ends, trouble = output
+    tables, prefix_size = addresses_of(encode_tables), encode_tables.prefix.shape[0]
+    base, size, report = data.ctypes.data, data.shape[0], trouble.ctypes.data
+    last = encode_tables.program.shape[0] * 8 // ROW_BYTES - 1
+    for index in range(first, rows.shape[0]):
+        at = encode_record(
+            base, size - ends[index], np.int64(0), rows[index], tables.program, last, tables.slots, tables.stack, report
+        )
+        if at >= 0 and at - ROOM < prefix_size:
             at = np.int64(NO_ROOM)
         if at < 0:
             trouble[1] = at
-            return rows.shape[0] - 1 - index
-        at -= header.shape[0]
-        for byte in range(header.shape[0]):
-            store_u8(base + at + byte, header[byte])
-        behind[index] = size - at
+            return index
+        at -= prefix_size
+        copy(base + at, tables.prefix, prefix_size)
+        ends[index + 1] = size - at
     return rows.shape[0]

@@ -4,6 +4,8 @@ A reader returns the position behind the value, BAD, or NO_ROOM where the arena'
 from FIRST_KEPT on leaves the column null or, where the value is the same, filled; the record's bytes are kept.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -42,7 +44,7 @@ from engine.kernels.utf8 import is_utf8
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_bits(base, at, end, kind):  # type: ignore[no-untyped-def]
+def read_bits(base, at, end, kind):
     """A number of any kind: (its bits, sign-extended or with zeros in front; position or BAD; issue)."""
     if kind <= LAST_VARINT:
         bits, at, issue = read_varint(base, at, end)
@@ -73,7 +75,7 @@ def read_bits(base, at, end, kind):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_bytes(base, size, at, end, row, arena, entry):  # type: ignore[no-untyped-def]
+def read_bytes(base, size, at, end, row, arena, entry):
     """A string or bytes: (position, BAD or NO_ROOM; issue)."""
     length, at, issue = read_length(base, at, end)
     if at < 0:
@@ -93,7 +95,7 @@ def read_bytes(base, size, at, end, row, arena, entry):  # type: ignore[no-untyp
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_leaf(  # type: ignore[no-untyped-def]
+def read_leaf(
     base, size, at, end, row, arena, entry, is_again, enums, pool, pool_start, stack
 ):  # fmt: skip
     """One value of the operation's kind into entry ``entry`` of its column: (position, BAD or NO_ROOM; issue)."""

@@ -1,11 +1,13 @@
 """Lists, maps and messages as wholes: absent, ended, taken back, and a map's key that comes twice."""
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from engine.formats.columns.maps import FEW_KEYS, MAX_PROBES, has_key_twice
+from engine.formats.columns.maps import TEXT_KEY, has_key_twice
 from engine.formats.protobuf.column_kernels import ROW_BYTES, null_leaf, set_valid
 from engine.formats.protobuf.operations import (
     FLAGS,
@@ -14,7 +16,6 @@ from engine.formats.protobuf.operations import (
     LEAF,
     LEAVES,
     LEVEL,
-    MAX_MAP_KEYS,
     MESSAGE,
     MESSAGES,
     NANOS,
@@ -30,53 +31,20 @@ from engine.formats.protobuf.operations import (
     VALID,
     VALUES,
 )
-from engine.kernels.memory import load_i32, load_i64, load_u8, set_word, store_i32, store_u8, word
+from engine.kernels.memory import load_i32, load_u8, set_word, store_i32, store_u8, word
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def load_key(row, arena, entry):  # type: ignore[no-untyped-def]
-    """A map's key that is a number, as 64 bits."""
-    store, values = word(row, STORE), arena + word(row, VALUES)
-    if store == STORE_INT:
-        return np.int64(load_i32(values + 4 * entry))
-    if store == STORE_BOOLEAN:
-        return np.int64(load_u8(values + entry))
-    return load_i64(values + (8 if store == STORE_LONG else 16) * entry)
+def key_width(row):
+    """The bytes that an entry of a map's keys takes, or TEXT_KEY."""
+    store = word(row, STORE)
+    if store in (STORE_INT, STORE_BOOLEAN):
+        return np.int64(4 if store == STORE_INT else 1)
+    return np.int64(TEXT_KEY if store == STORE_BYTES else 8 if store == STORE_LONG else 16)
 
 
 @njit(nogil=True, cache=True)
-def has_number_twice(row, arena, begin, end, table):  # type: ignore[no-untyped-def]
-    """As ``has_key_twice``, for keys that are numbers."""
-    count = end - begin
-    if count <= FEW_KEYS:
-        for entry in range(begin, end):
-            for other in range(begin, entry):
-                if load_key(row, arena, entry) == load_key(row, arena, other):
-                    return True
-        return False
-    if count > MAX_MAP_KEYS:
-        return True
-    size = np.int64(32)
-    while size < 2 * count:
-        size *= 2
-    for index in range(size):
-        store_i32(table + 4 * index, np.int32(-1))
-    for entry in range(begin, end):
-        key = load_key(row, arena, entry)
-        place = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-        slot = np.int64((place ^ (place >> np.uint64(32))) & np.uint64(size - 1))
-        probes = 0
-        while load_i32(table + 4 * slot) >= 0:
-            probes += 1
-            if probes > MAX_PROBES or load_key(row, arena, np.int64(load_i32(table + 4 * slot))) == key:
-                return True
-            slot = (slot + 1) & (size - 1)
-        store_i32(table + 4 * slot, np.int32(entry))
-    return False
-
-
-@njit(nogil=True, cache=True)
-def null_rows(program, first, last, arena, entry, counts):  # type: ignore[no-untyped-def]
+def null_rows(program, first, last, arena, entry, counts):
     """Null for the operations ``first <= at < last``, which all lie on one level and have not been filled."""
     at = first
     while at < last:
@@ -95,7 +63,7 @@ def null_rows(program, first, last, arena, entry, counts):  # type: ignore[no-un
 
 
 @njit(nogil=True, cache=True)
-def take_back(program, first, last, arena, entry, counts, stack):  # type: ignore[no-untyped-def]
+def take_back(program, first, last, arena, entry, counts, stack):
     """Null for operations that may have been filled: their lists give back their elements, and all that lie in them.
 
     ``entry`` is the last one of its level. ``stack`` has room for two words a list that nests.
@@ -126,7 +94,7 @@ def take_back(program, first, last, arena, entry, counts, stack):  # type: ignor
 
 
 @njit(nogil=True, cache=True)
-def settle_oneof(program, step, passed, arena, entry, counts, stack):  # type: ignore[no-untyped-def]
+def settle_oneof(program, step, passed, arena, entry, counts, stack):
     """A field of a oneof is set: the others are no longer. The issue, where one of them was.
 
     Operations below ``passed`` have an entry already; what lies under the others is of another time.
@@ -144,7 +112,7 @@ def settle_oneof(program, step, passed, arena, entry, counts, stack):  # type: i
 
 
 @njit(nogil=True, cache=True)
-def end_list(program, step, arena, entry, counts, stack, map_table):  # type: ignore[no-untyped-def]
+def end_list(program, step, arena, entry, counts, stack, map_table):
     """Where a list ends its entry ends too; a map with a key twice is null. The issue."""
     row = program + ROW_BYTES * step
     slot = arena + word(row, VALUES) + 4 * entry
@@ -154,11 +122,7 @@ def end_list(program, step, arena, entry, counts, stack, map_table):  # type: ig
         store_u8(arena + word(row, VALID) + entry, np.uint8(1))
     if end - begin > 1 and word(row, FLAGS) & IS_MAP:
         key = row + ROW_BYTES
-        if word(key, STORE) == STORE_BYTES:
-            is_twice = has_key_twice(arena, key, begin, end, map_table)
-        else:
-            is_twice = has_number_twice(key, arena, begin, end, map_table)
-        if is_twice:
+        if has_key_twice(arena, key, begin, end, map_table, key_width(key)):
             take_back(program, step, word(row, TARGET), arena, entry, counts, stack)
             return np.int64(KEY_TWICE)
     return np.int64(0)

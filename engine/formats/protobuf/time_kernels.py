@@ -3,6 +3,8 @@
 Source: ``timestamp.proto`` and ``duration.proto`` of Protobuf's well-known types.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -39,7 +41,7 @@ MAX_DURATION_SECONDS = 10**12 - 1
 
 
 @njit(nogil=True, cache=True)
-def read_moment(base, at, end, stack):  # type: ignore[no-untyped-def]
+def read_moment(base, at, end, stack):
     """A Timestamp or a Duration: (seconds, nanoseconds, position or BAD, issue)."""
     seconds, nanos, issue, last = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while at < end:
@@ -69,7 +71,7 @@ def read_moment(base, at, end, stack):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def put_timestamp(row, arena, entry, seconds, nanos):  # type: ignore[no-untyped-def]
+def put_timestamp(row, arena, entry, seconds, nanos):
     """Microseconds since 1970, and what is below them in the column behind, null where it is zero. The issue."""
     fits = -MAX_MICROS_SECONDS <= seconds <= MAX_MICROS_SECONDS
     is_normal = 0 <= nanos < NANOS_A_SECOND
@@ -92,7 +94,7 @@ def put_timestamp(row, arena, entry, seconds, nanos):  # type: ignore[no-untyped
 
 
 @njit(nogil=True, cache=True)
-def put_duration(row, arena, entry, seconds, nanos):  # type: ignore[no-untyped-def]
+def put_duration(row, arena, entry, seconds, nanos):
     """Seconds with nine digits behind the point, 128 bits. The issue."""
     if seconds < -MAX_DURATION_SECONDS or seconds > MAX_DURATION_SECONDS:
         null_leaf(row, arena, entry)
@@ -118,7 +120,7 @@ def put_duration(row, arena, entry, seconds, nanos):  # type: ignore[no-untyped-
 
 
 @njit(nogil=True, cache=True)
-def read_message_leaf(base, at, end, row, arena, entry, is_again, stack):  # type: ignore[no-untyped-def]
+def read_message_leaf(base, at, end, row, arena, entry, is_again, stack):
     """A Timestamp, a Duration, or a message without fields: (position or BAD, issue).
 
     One that comes a second time is null: its two halves belong together, as no column of halves shows.

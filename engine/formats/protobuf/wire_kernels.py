@@ -4,6 +4,8 @@ Source: "Encoding", protobuf.dev. Bytes are passed as addresses, for the reason 
 ``base + at`` is read before ``at`` was compared with ``end``. A reader returns the position behind it, or BAD.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -31,7 +33,7 @@ NO_ROOM = -2
 
 
 @njit(nogil=True, cache=True)
-def read_long_varint(base, at, end):  # type: ignore[no-untyped-def]
+def read_long_varint(base, at, end):
     """A varint of any length: (value, all its 64 bits in an int64; position behind it or BAD; issue)."""
     total = np.uint64(0)
     shift = np.uint64(0)
@@ -51,7 +53,7 @@ def read_long_varint(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_varint(base, at, end):  # type: ignore[no-untyped-def]
+def read_varint(base, at, end):
     """As ``read_long_varint``; one byte is the most frequent length."""
     if at < end:
         byte = np.int64(load_u8(base + at))
@@ -61,7 +63,7 @@ def read_varint(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_length(base, at, end):  # type: ignore[no-untyped-def]
+def read_length(base, at, end):
     """A length with as many bytes behind it: (length, position behind the number or BAD, issue)."""
     length, at, issue = read_varint(base, at, end)
     if at >= 0 and (length < 0 or length > end - at):
@@ -70,7 +72,7 @@ def read_length(base, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def skip_value(base, at, end, wire):  # type: ignore[no-untyped-def]
+def skip_value(base, at, end, wire):
     """Behind a value of a wire type that is no group's: (position or BAD, issue)."""
     size = np.int64(0)
     if wire == WIRE_VARINT:
@@ -92,7 +94,7 @@ def skip_value(base, at, end, wire):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def skip_field(base, at, end, tag, stack):  # type: ignore[no-untyped-def]
+def skip_field(base, at, end, tag, stack):
     """Behind the value of a tag that was read, a group with all that is in it: (position or BAD, issue).
 
     ``stack`` has room for MAX_GROUP_DEPTH words.

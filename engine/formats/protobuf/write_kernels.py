@@ -5,31 +5,23 @@ behind its value and returns that of its first byte, or a negative code. It may 
 that, which the caller has seen to be there; what is behind stays as it is.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from engine.formats.columns.encoding import (
-    BAD_INDEX,
-    BAD_OFFSETS,
+from engine.formats.columns.operations import S_DATA, S_VALUE_BITS, S_VALUES, SLOT_WIDTH
+from engine.formats.columns.slot_kernels import (
     NO_ROOM,
     NO_SYMBOL,
     NOT_REPRESENTABLE,
     NULL_FOUND,
+    entry_of,
+    find_text,
+    is_null,
     is_set,
-)
-from engine.formats.columns.operations import (
-    S_BIT_OFFSET,
-    S_DATA,
-    S_DATA_SIZE,
-    S_ENTRY_COUNT,
-    S_INDICES,
-    S_OFFSETS,
-    S_VALIDITY,
-    S_VALUE_BITS,
-    S_VALUES,
-    SLOT_WIDTH,
 )
 from engine.formats.protobuf.operations import (
     DURATION,
@@ -61,6 +53,7 @@ from engine.formats.protobuf.operations import (
     UINT32,
 )
 from engine.formats.protobuf.time_kernels import MAX_DURATION_SECONDS, NANOS_A_SECOND, NANOS_TAG, SECONDS_TAG
+from engine.kernels.floats import float_of_double
 from engine.kernels.memory import (
     copy,
     load_i32,
@@ -79,7 +72,7 @@ SHORT = 32
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def put_varint(base, at, value):  # type: ignore[no-untyped-def]
+def put_varint(base, at, value):
     """An unsigned number that ends before ``at``."""
     left = np.uint64(value)
     if left < np.uint64(0x80):
@@ -99,48 +92,13 @@ def put_varint(base, at, value):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def put_tag(base, at, row):  # type: ignore[no-untyped-def]
+def put_tag(base, at, row):
     store_u64(base + at - 8, np.uint64(word(row, TAG_BYTES)))
     return at - word(row, TAG_LENGTH)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def is_null(slot, entry):  # type: ignore[no-untyped-def]
-    return word(slot, S_VALIDITY) != 0 and not is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET))
-
-
-@njit(nogil=True, cache=True)
-def float_of_double(bits):  # type: ignore[no-untyped-def]
-    """The inverse of ``double_of_float``: (a float's bits, whether the double is equal to one)."""
-    sign = (bits >> 32) & 0x80000000
-    exponent = (bits >> 52) & 0x7FF
-    fraction = bits & 0xFFFFFFFFFFFFF
-    if exponent == 0x7FF:
-        return sign | 0x7F800000 | (fraction >> 29), fraction & 0x1FFFFFFF == 0
-    if exponent == 0:
-        return sign, fraction == 0
-    exponent -= 896
-    if exponent > 0:
-        return sign | (exponent << 23) | (fraction >> 29), exponent < 255 and fraction & 0x1FFFFFFF == 0
-    fraction |= np.int64(1) << 52
-    shift = 30 - exponent
-    if shift > 52:
-        return sign, False
-    return sign | (fraction >> shift), fraction & ((np.int64(1) << shift) - 1) == 0
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def entry_of(slot, entry):  # type: ignore[no-untyped-def]
-    """Where a column's entry stands in its dictionary, or in the column: BAD_INDEX where it points outside."""
-    if word(slot, S_INDICES) != 0:
-        entry = np.int64(load_i32(word(slot, S_INDICES) + 4 * entry))
-        if entry < 0 or entry >= word(slot, S_ENTRY_COUNT):
-            return np.int64(BAD_INDEX)
-    return entry
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def load_bits(row, slot, entry):  # type: ignore[no-untyped-def]
+def load_bits(row, slot, entry):
     """A number's bits out of its column, and whether its kind can have them: (bits, 0 or a negative code)."""
     kind, store, values = word(row, KIND), word(row, STORE), word(slot, S_VALUES)
     bits, fits = np.int64(0), True
@@ -169,7 +127,7 @@ def load_bits(row, slot, entry):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def put_bits(base, at, kind, bits):  # type: ignore[no-untyped-def]
+def put_bits(base, at, kind, bits):
     """A number's bits as its kind is written."""
     if kind <= LAST_VARINT:
         if kind in (SINT32, SINT64):
@@ -183,15 +141,11 @@ def put_bits(base, at, kind, bits):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def put_string(base, at, floor, row, slot, entry):  # type: ignore[no-untyped-def]
+def put_string(base, at, floor, row, slot, entry):
     """A string with its length and tag; nothing for an empty one that needs none."""
-    entry = entry_of(slot, entry)
-    if entry < 0:
-        return entry
-    begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))
-    length = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry + 4)) - begin
-    if begin < 0 or length < 0 or begin + length > word(slot, S_DATA_SIZE):
-        return np.int64(BAD_OFFSETS)
+    begin, length = find_text(slot, entry)
+    if begin < 0:
+        return begin
     if length == 0 and word(row, PRESENCE) == IMPLICIT:
         return at
     if at - length - ROOM < floor:
@@ -206,7 +160,7 @@ def put_string(base, at, floor, row, slot, entry):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True)
-def put_moment(base, at, row, seconds, nanos):  # type: ignore[no-untyped-def]
+def put_moment(base, at, row, seconds, nanos):
     """A Timestamp or a Duration with its length and tag."""
     end = at
     if nanos != 0:
@@ -221,7 +175,7 @@ def put_moment(base, at, row, seconds, nanos):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def put_timestamp(base, at, row, slot, entry):  # type: ignore[no-untyped-def]
+def put_timestamp(base, at, row, slot, entry):
     micros = load_i64(word(slot, S_VALUES) + 8 * entry)
     below = np.int64(0)
     if word(row, FLAGS) & HAS_NANOS:
@@ -235,7 +189,7 @@ def put_timestamp(base, at, row, slot, entry):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def put_duration(base, at, row, slot, entry):  # type: ignore[no-untyped-def]
+def put_duration(base, at, row, slot, entry):
     """128 bits of nanoseconds as seconds and nanoseconds of one sign."""
     low = np.uint64(load_i64(word(slot, S_VALUES) + 16 * entry))
     high = np.uint64(load_i64(word(slot, S_VALUES) + 16 * entry + 8))
@@ -259,7 +213,7 @@ def put_duration(base, at, row, slot, entry):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def put_leaf(base, at, floor, row, slot, entry):  # type: ignore[no-untyped-def]
+def put_leaf(base, at, floor, row, slot, entry):
     """One field with its tag; nothing where it is absent, or has a default that is not written."""
     if is_null(slot, entry):
         return at if word(row, PRESENCE) == EXPLICIT else np.int64(NULL_FOUND)

@@ -3,6 +3,8 @@
 All lengths are zigzag varints (docs/batch_format.md); a null value has the length -1.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -33,7 +35,7 @@ _DECODE = types.int64(
 
 
 @njit(_PUT, nogil=True, cache=True)
-def _put_varint(out, at, value):  # type: ignore[no-untyped-def]
+def _put_varint(out, at, value):
     """Write a zigzag varint at ``at`` (only count when ``out`` is empty); the position after it."""
     left = np.uint64((value << 1) ^ (value >> 63))
     while True:
@@ -49,7 +51,7 @@ def _put_varint(out, at, value):  # type: ignore[no-untyped-def]
 
 
 @njit(_ENCODE, nogil=True, cache=True)
-def _encode(first, wanted, key_data, key_start, key_length, value_data, value_start, value_length, offsets, out):  # type: ignore[no-untyped-def]
+def _encode(first, wanted, key_data, key_start, key_length, value_data, value_start, value_length, offsets, out):
     """The sections of the wanted records one after another; an empty ``out`` only measures."""
     at = np.int64(0)
     write = out.shape[0] > 0
@@ -75,7 +77,7 @@ def _encode(first, wanted, key_data, key_start, key_length, value_data, value_st
 
 
 @njit(_GET, nogil=True, cache=True)
-def _get_varint(data, at, end):  # type: ignore[no-untyped-def]
+def _get_varint(data, at, end):
     """(value, position after it); the position is -1 where the bytes end too early or the number is too long."""
     result = np.uint64(0)
     shift = np.uint64(0)
@@ -90,7 +92,7 @@ def _get_varint(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(_DECODE, nogil=True, cache=True)
-def _decode(data, start, length, fill, first, key_start, key_length, value_start, value_length):  # type: ignore[no-untyped-def]
+def _decode(data, start, length, fill, first, key_start, key_length, value_start, value_length):
     """Count (or ``fill``) the headers of each section; the number of them, or -1 - row of a damaged section."""
     total = np.int64(0)
     for row in range(start.shape[0]):

@@ -130,8 +130,8 @@ def write_file(
         return writer.finish(
             footer,
             leader_epoch=epoch,
-            raw_rows=decoded.count_of(Verdict.KEEP_RAW),
-            error_rows=decoded.count_of(Verdict.UNDECODABLE),
+            raw_rows=(decoded.verdict == Verdict.KEEP_RAW).sum(),
+            error_rows=(decoded.verdict == Verdict.UNDECODABLE).sum(),
         )
 
 
