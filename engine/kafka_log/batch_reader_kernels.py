@@ -1,17 +1,22 @@
 """Kernels of batch format v2, reading: batch headers in a window of a segment, records and headers in a block.
 
 Every read is checked against the end of what holds it, and every number that the bytes claim against what they can
-hold. Varints follow Kafka's ``ByteUtils``: an int in at most 5 bytes, a long in at most 10, zigzag.
+hold.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 from numba import njit, types
+from numpy.typing import NDArray
 
-from engine.kernels.types import read_only, writable
+from engine.kernels.types import OutInts, OutWords, read_only, tuple_of, writable
+from engine.records.record_kernels import SPAN_PLACES, SpanPlaces
+from engine.records.wire_kernels import INT_BITS, LONG_BITS, read_varint, unzigzag
 
 # Columns of a batch table, one row a batch. START and END bound the whole batch in a window, the records in a block.
 START, END, BASE_OFFSET, LAST_OFFSET, LEADER_EPOCH, ATTRIBUTES = 0, 1, 2, 3, 4, 5
@@ -50,33 +55,17 @@ def _int64(data, at):
 
 @njit(nogil=True, inline="always")
 def _varint(data, at, end):
-    """An int: (value, position behind it); the position is -1 when it runs past ``end`` or past 5 bytes."""
-    raw = np.uint64(0)
-    shift = np.uint64(0)
-    while at < end and shift < np.uint64(35):
-        byte = np.uint64(data[at])
-        at += 1
-        raw |= (byte & np.uint64(0x7F)) << shift
-        if byte < np.uint64(0x80):
-            raw &= np.uint64(0xFFFFFFFF)
-            return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
-        shift += np.uint64(7)
-    return np.int64(0), np.int64(-1)
+    """An int: (value, position after it); the position is -1 when it runs past ``end`` or past 5 bytes."""
+    bits, at = read_varint(data, at, end, INT_BITS)
+    # Five bytes have room for 35 bits: as in Kafka's int, the upper three are lost.
+    return unzigzag(bits & np.uint64(0xFFFFFFFF)), at
 
 
 @njit(nogil=True, inline="always")
 def _varlong(data, at, end):
-    """A long: (value, position behind it); the position is -1 when it runs past ``end`` or past 10 bytes."""
-    raw = np.uint64(0)
-    shift = np.uint64(0)
-    while at < end and shift < np.uint64(70):
-        byte = np.uint64(data[at])
-        at += 1
-        raw |= (byte & np.uint64(0x7F)) << shift
-        if byte < np.uint64(0x80):
-            return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
-        shift += np.uint64(7)
-    return np.int64(0), np.int64(-1)
+    """A long: (value, position after it); the position is -1 when it runs past ``end`` or past 10 bytes."""
+    bits, at = read_varint(data, at, end, LONG_BITS)
+    return unzigzag(bits), at
 
 
 @njit(types.void(read_only(types.uint8), _BATCHES_OUT, writable(types.int64)), nogil=True, cache=True)
@@ -177,50 +166,36 @@ def _parse_record(data, at, batch_end, record):
     return GOOD
 
 
-_SCAN_RECORDS = types.void(
-    read_only(types.uint8),
-    _BATCHES_IN,
-    types.int64,
-    types.int64,
-    writable(types.int64),
-    writable(types.int64),
-    writable(types.int8),
-    writable(types.int32),
-    writable(types.int64),
-    writable(types.int32),
-    writable(types.int64),
-    writable(types.int32),
-    writable(types.int64),
-    writable(types.int64),
-    writable(types.int64),
-    writable(types.int64),
-)
+class FoundRecords(NamedTuple):
+    """What ``scan_records`` fills, with room for all records that the batches claim (``header_first`` for one more).
+
+    ``header_at`` is where a record's headers start, after their count, and ``end`` where the record does.
+    """
+
+    offset: OutWords
+    timestamp_ms: OutWords
+    timestamp_type: Annotated[NDArray[np.int8], writable(types.int8)]
+    leader_epoch: OutInts
+    key: Annotated[SpanPlaces, SPAN_PLACES]
+    value: Annotated[SpanPlaces, SPAN_PLACES]
+    header_first: OutWords
+    header_at: OutWords
+    end: OutWords
+
+
+_FOUND = tuple_of(FoundRecords)
+_SCAN_RECORDS = types.void(read_only(types.uint8), _BATCHES_IN, types.int64, types.int64, _FOUND, writable(types.int64))
 
 
 @njit(_SCAN_RECORDS, nogil=True, cache=True)
-def scan_records(
-    data,
-    batches,
-    range_start,
-    range_end,
-    offset,
-    timestamp_ms,
-    timestamp_type,
-    leader_epoch,
-    key_start,
-    key_length,
-    value_start,
-    value_length,
-    header_first,
-    header_at,
-    record_end,
-    state,
-):
+def scan_records(data, batches, range_start, range_end, found, state):
     """Find the records of ``batches`` (int64[n, BATCH_COLUMNS]) in ``data`` that lie in the range.
 
-    Outputs have room for all records that the batches claim (``header_first`` for one more). ``header_at`` is where
-    a record's headers start, behind their count. ``state`` out: records found; what is wrong; the batch it is in.
+    ``state`` out: records found; what is wrong; the batch it is in.
     """
+    offset, timestamp_ms, timestamp_type, leader_epoch, key, value, header_first, header_at, record_end = found
+    key_start, key_length = key
+    value_start, value_length = value
     row = np.int64(0)
     headers = np.int64(0)
     record = np.empty(_SCRATCH, np.int64)
@@ -265,27 +240,15 @@ def scan_records(
     state[0] = row
 
 
-_SCAN_RECORD_HEADERS = types.int64(
-    read_only(types.uint8),
-    read_only(types.int64),
-    read_only(types.int64),
-    read_only(types.int64),
-    types.int64,
-    writable(types.int64),
-    writable(types.int32),
-    writable(types.int64),
-    writable(types.int32),
-)
+_SCAN_HEADERS = types.int64(read_only(types.uint8), _FOUND, types.int64, SPAN_PLACES, SPAN_PLACES)
 
 
-@njit(_SCAN_RECORD_HEADERS, nogil=True, cache=True)
-def scan_record_headers(
-    data, header_first, header_at, record_end, rows, key_start, key_length, value_start, value_length
-):
-    """Find keys and values of all headers; the row whose headers are bad, or -1.
-
-    ``record_end`` int64[rows] bounds each record; its headers must end exactly there.
-    """
+@njit(_SCAN_HEADERS, nogil=True, cache=True)
+def scan_record_headers(data, records, rows, key, value):
+    """Find all headers of the first ``rows`` records, which must end where these do; the row where not, or -1."""
+    header_first, header_at, record_end = records.header_first, records.header_at, records.end
+    key_start, key_length = key
+    value_start, value_length = value
     for row in range(rows):
         at = header_at[row]
         end = record_end[row]

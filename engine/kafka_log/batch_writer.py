@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import crc32c
@@ -27,7 +26,8 @@ from engine.kafka_log.record_batch import (
     TRANSACTIONAL_FLAG,
 )
 from engine.offset_range import OffsetRange
-from engine.records.records import NO_HEADERS, ByteSpans, Records
+from engine.records.record_kernels import RecordArrays
+from engine.records.records import ByteSpans, Records
 
 DEFAULT_TARGET_BYTES: Final = 32 << 10
 _MAX_BATCH_BYTES: Final = 2**31 - 1
@@ -69,9 +69,10 @@ def encode_batches(
         cover_from = first_offset
     if cover_from > first_offset:
         raise Invalid(f"batches can't begin at {cover_from}: the first record is at {first_offset}")
-    plan = _plan(records, grid, target_bytes, cover_from)
+    arrays = records.arrays
+    plan = _plan(arrays, np.ascontiguousarray(() if grid is None else grid, np.int64), target_bytes, cover_from)
     written = np.empty(int(plan.start[-1]), np.uint8)
-    kernels.fill_batches(*records.arrays, plan.body_bytes, plan.first_row, plan.start, plan.base_offset, written)
+    kernels.fill_batches(arrays, plan, written)
     buffer = written.data
     edges = plan.start.tolist()
     compressor = None if compression is Compression.NONE else Compressor(compression)
@@ -79,8 +80,10 @@ def encode_batches(
         _with_crc(buffer[start:end] if compressor is None else _compressed(buffer[start:end], compression, compressor))
         for start, end in itertools.pairwise(edges)
     ]
-    for batch in reversed(plan.too_wide.tolist()):
-        gap = OffsetRange(start=int(plan.covered_to[batch]), end=int(plan.base_offset[batch]))
+    # Where the batch before ended: further back than the base offset can reach, where a gap is too wide.
+    covered_to = np.append(cover_from, records.offset[plan.first_row[1:-1] - 1] + 1)
+    for batch in reversed(np.flatnonzero(covered_to < plan.base_offset).tolist()):
+        gap = OffsetRange(start=int(covered_to[batch]), end=int(plan.base_offset[batch]))
         batches[batch:batch] = control_batches(gap)
     return batches
 
@@ -111,61 +114,21 @@ def control_batches(offsets: OffsetRange) -> list[memoryview]:
     return batches
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Plan:
-    """Where each of n batches lies. ``first_row`` and ``start`` (bytes in the buffer) int64[n + 1], ``base_offset``
-    int64[n]; ``body_bytes`` int64[rows]; ``covered_to`` int64[n], where the batch before ended, further back than the
-    base offset can reach in the batches ``too_wide``."""
-
-    first_row: NDArray[np.int64]
-    start: NDArray[np.int64]
-    base_offset: NDArray[np.int64]
-    covered_to: NDArray[np.int64]
-    body_bytes: NDArray[np.int64]
-    too_wide: NDArray[np.intp]
-
-
-def _plan(
-    records: Records, grid: Sequence[int] | NDArray[np.int64] | None, target_bytes: int, cover_from: int
-) -> _Plan:
-    headers = records.headers or NO_HEADERS
-    rows = len(records)
-    body_bytes, first_row = np.empty(rows, np.int64), np.empty(rows + 1, np.int64)
-    base_offset, records_bytes = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    count = kernels.plan_batches(
-        records.offset,
-        records.timestamp_ms,
-        records.timestamp_type,
-        records.leader_epoch,
-        records.key.length,
-        records.value.length,
-        headers.first,
-        headers.key.length,
-        headers.value.length,
-        np.ascontiguousarray(() if grid is None else grid, np.int64),
-        target_bytes,
-        cover_from,
-        body_bytes,
-        first_row,
-        base_offset,
-        records_bytes,
+def _plan(arrays: RecordArrays, grid: NDArray[np.int64], target_bytes: int, cover_from: int) -> kernels.BatchPlan:
+    rows = len(arrays.offset)
+    plan = kernels.BatchPlan(*(np.empty(rows + 1, np.int64) for _ in range(4)))
+    count = kernels.plan_batches(arrays, grid, target_bytes, cover_from, plan)
+    plan = kernels.BatchPlan(
+        body_bytes=plan.body_bytes,
+        first_row=plan.first_row[: count + 1],
+        base_offset=plan.base_offset[:count],
+        start=plan.start[: count + 1],
     )
-    size_bytes = records_bytes[:count] + HEADER_SIZE_BYTES
+    size_bytes = np.diff(plan.start)
     if int(size_bytes.max()) > _MAX_BATCH_BYTES:
-        offset = int(records.offset[first_row[int(size_bytes.argmax())]])
+        offset = int(arrays.offset[plan.first_row[int(size_bytes.argmax())]])
         raise Invalid(f"a record of {size_bytes.max()} bytes is larger than a batch can be", offset=offset)
-    start = np.zeros(count + 1, np.int64)
-    np.cumsum(size_bytes, out=start[1:])
-    base_offset = base_offset[:count]
-    covered_to = np.append(cover_from, records.offset[first_row[1:count] - 1] + 1)
-    return _Plan(
-        first_row=first_row[: count + 1],
-        start=start,
-        base_offset=base_offset,
-        covered_to=covered_to,
-        body_bytes=body_bytes,
-        too_wide=np.flatnonzero(covered_to < base_offset),
-    )
+    return plan
 
 
 def _compressed(batch: memoryview, compression: Compression, compressor: Compressor) -> memoryview:

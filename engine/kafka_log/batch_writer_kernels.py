@@ -10,51 +10,18 @@ The CRC field is left 0: it is taken over the finished, perhaps compressed, batc
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit, types
 
-from engine.kernels.byte_copy import copy_bytes
-from engine.kernels.types import read_only, strided, writable
+from engine.kernels.types import OutWords, read_only, tuple_of, writable
 from engine.records.record_kernels import RECORDS, headers_of
+from engine.records.wire_kernels import string_size, varint_size, write_string, write_varint
 
 _HEADER_BYTES = 61
 _MAX_DELTA = 2**31 - 1
 _NO_BOUNDARY = np.int64(2**63 - 1)
-
-
-@njit(nogil=True, inline="always")
-def _varint_size(number):
-    raw = np.uint64((number << 1) ^ (number >> 63))
-    size = np.int64(1)
-    while raw >= np.uint64(0x80):
-        raw >>= np.uint64(7)
-        size += 1
-    return size
-
-
-@njit(nogil=True, inline="always")
-def _varint(out, at, number):
-    raw = np.uint64((number << 1) ^ (number >> 63))
-    while raw >= np.uint64(0x80):
-        out[at] = np.uint8(raw & np.uint64(0x7F)) | np.uint8(0x80)
-        raw >>= np.uint64(7)
-        at += 1
-    out[at] = np.uint8(raw)
-    return at + 1
-
-
-@njit(nogil=True, inline="always")
-def _field_size(length):
-    return _varint_size(np.int64(length)) + max(np.int64(length), 0)
-
-
-@njit(nogil=True, inline="always")
-def _field(out, at, data, start, length):
-    at = _varint(out, at, np.int64(length))
-    if length > 0:
-        copy_bytes(out, at, data, start, np.int64(length))
-        at += length
-    return at
 
 
 @njit(nogil=True, inline="always")
@@ -75,52 +42,41 @@ def _be64(out, at, number):
     _be32(out, at + 4, number)
 
 
-_I64, _I32 = strided(types.int64), strided(types.int32)
-_PLAN = types.int64(
-    *(_I64, _I64, strided(types.int8), _I32, _I32, _I32, _I64, _I32, _I32),
-    *(read_only(types.int64), types.int64, types.int64),
-    *(writable(types.int64),) * 4,
-)
+class BatchPlan(NamedTuple):
+    """Where the batches of n rows lie, int64[n + 1] each: the ``body_bytes`` of each row's record after its length; of
+    each batch its ``first_row``, then n, its ``base_offset``, and its ``start`` in the buffer, then the last's end."""
+
+    body_bytes: OutWords
+    first_row: OutWords
+    base_offset: OutWords
+    start: OutWords
 
 
-@njit(_PLAN, nogil=True, cache=True)
-def plan_batches(
-    offset,
-    timestamp_ms,
-    timestamp_type,
-    leader_epoch,
-    key_length,
-    value_length,
-    header_first,
-    header_key_length,
-    header_value_length,
-    grid,
-    target_bytes,
-    cover_from,
-    body_bytes,
-    first_row,
-    base_offset,
-    records_bytes,
-):
+_PLAN = tuple_of(BatchPlan)
+
+
+@njit(types.int64(RECORDS, read_only(types.int64), types.int64, types.int64, _PLAN), nogil=True, cache=True)
+def plan_batches(records, grid, target_bytes, cover_from, plan):
     """Cut the rows into batches; returns how many (0 for no rows).
 
     A batch's base offset is the one after the record before it (``cover_from`` for the first), or its first record's
     where that is further away than an offset delta reaches.
-    Outputs: ``body_bytes`` int64[rows], a record after its length; ``first_row`` int64[rows + 1] of each batch, then
-    the row count; ``base_offset`` and ``records_bytes`` int64[rows] of each batch.
     """
+    offset, timestamp_ms, timestamp_type, leader_epoch, key, value, header_first, header_key, header_value = records
+    key_length, value_length = key.length, value.length
+    header_key_length, header_value_length = header_key.length, header_value.length
+    body_bytes, first_row, base_offset, start = plan
+    start[0] = 0
     batches = np.int64(0)
     grid_at = np.int64(0)
     base_row = np.int64(0)
     boundary = np.int64(-1)
     total = np.int64(0)
     for row in range(offset.shape[0]):
-        headers_bytes = np.int64(0)
         first, end = headers_of(header_first, row)
+        fixed = 1 + string_size(key_length[row]) + string_size(value_length[row]) + varint_size(end - first)
         for header in range(first, end):
-            headers_bytes += _field_size(header_key_length[header]) + _field_size(header_value_length[header])
-        fields_bytes = _field_size(key_length[row]) + _field_size(value_length[row])
-        fixed = 1 + fields_bytes + _varint_size(end - first) + headers_bytes
+            fixed += string_size(header_key_length[header]) + string_size(header_value_length[header])
         starts = row == 0 or (
             offset[row] >= boundary
             or offset[row] - base_offset[batches - 1] > _MAX_DELTA
@@ -130,81 +86,61 @@ def plan_batches(
             or (timestamp_type[row] == 1 and timestamp_ms[row] != timestamp_ms[base_row])
         )
         if not starts:
-            deltas_bytes = _varint_size(timestamp_ms[row] - timestamp_ms[base_row])
-            body = fixed + deltas_bytes + _varint_size(offset[row] - base_offset[batches - 1])
-            size = body + _varint_size(body)
+            deltas_bytes = varint_size(timestamp_ms[row] - timestamp_ms[base_row])
+            body = fixed + deltas_bytes + varint_size(offset[row] - base_offset[batches - 1])
+            size = body + varint_size(body)
             starts = _HEADER_BYTES + total + size > target_bytes
         if starts:
             if row > 0:
-                records_bytes[batches - 1] = total
+                start[batches] = start[batches - 1] + _HEADER_BYTES + total
             while grid_at < grid.shape[0] and grid[grid_at] <= offset[row]:
                 grid_at += 1
             boundary = grid[grid_at] if grid_at < grid.shape[0] else _NO_BOUNDARY
             covered = offset[row - 1] + 1 if row > 0 else cover_from
             base_offset[batches] = covered if offset[row] - covered <= _MAX_DELTA else offset[row]
             first_row[batches] = row
-            body = fixed + 1 + _varint_size(offset[row] - base_offset[batches])
+            body = fixed + 1 + varint_size(offset[row] - base_offset[batches])
             batches += 1
             base_row = np.int64(row)
             total = np.int64(0)
-            size = body + _varint_size(body)
+            size = body + varint_size(body)
         body_bytes[row] = body
         total += size
     if batches > 0:
-        records_bytes[batches - 1] = total
+        start[batches] = start[batches - 1] + _HEADER_BYTES + total
     first_row[batches] = offset.shape[0]
     return batches
 
 
-_FILL = types.void(*RECORDS, *(read_only(types.int64),) * 4, writable(types.uint8))
-
-
-@njit(_FILL, nogil=True, cache=True)
-def fill_batches(
-    offset,
-    timestamp_ms,
-    timestamp_type,
-    leader_epoch,
-    key_data,
-    key_start,
-    key_length,
-    value_data,
-    value_start,
-    value_length,
-    header_first,
-    header_key_data,
-    header_key_start,
-    header_key_length,
-    header_value_data,
-    header_value_start,
-    header_value_length,
-    body_bytes,
-    first_row,
-    batch_start,
-    base_offset,
-    out,
-):
-    """Write all batches one after the other; batch b lies at ``batch_start[b]`` and ends at ``batch_start[b + 1]``."""
+@njit(types.void(RECORDS, _PLAN, writable(types.uint8)), nogil=True, cache=True)
+def fill_batches(records, plan, out):
+    """Write all batches one after the other; batch b lies at ``start[b]`` and ends at ``start[b + 1]``."""
+    offset, timestamp_ms, timestamp_type, leader_epoch, key, value, header_first, header_key, header_value = records
+    key_data, key_start, key_length = key
+    value_data, value_start, value_length = value
+    header_key_data, header_key_start, header_key_length = header_key
+    header_value_data, header_value_start, header_value_length = header_value
+    body_bytes, first_row, base_offset, start = plan
     for batch in range(base_offset.shape[0]):
         base_row = first_row[batch]
-        at = batch_start[batch] + _HEADER_BYTES
+        at = start[batch] + _HEADER_BYTES
         max_timestamp = timestamp_ms[base_row]
         for row in range(base_row, first_row[batch + 1]):
             max_timestamp = max(max_timestamp, timestamp_ms[row])
-            at = _varint(out, at, body_bytes[row])
+            at = write_varint(out, at, body_bytes[row])
             out[at] = 0
-            at = _varint(out, at + 1, timestamp_ms[row] - timestamp_ms[base_row])
-            at = _varint(out, at, offset[row] - base_offset[batch])
-            at = _field(out, at, key_data, key_start[row], key_length[row])
-            at = _field(out, at, value_data, value_start[row], value_length[row])
+            at = write_varint(out, at + 1, timestamp_ms[row] - timestamp_ms[base_row])
+            at = write_varint(out, at, offset[row] - base_offset[batch])
+            at = write_string(out, at, key_data, key_start[row], key_length[row])
+            at = write_string(out, at, value_data, value_start[row], value_length[row])
             first, end = headers_of(header_first, row)
-            at = _varint(out, at, end - first)
+            at = write_varint(out, at, end - first)
             for header in range(first, end):
-                at = _field(out, at, header_key_data, header_key_start[header], header_key_length[header])
-                at = _field(out, at, header_value_data, header_value_start[header], header_value_length[header])
-        at = batch_start[batch]
+                at = write_string(out, at, header_key_data, header_key_start[header], header_key_length[header])
+                at = write_string(out, at, header_value_data, header_value_start[header], header_value_length[header])
+        at = start[batch]
         _be64(out, at, base_offset[batch])
-        _be32(out, at + 8, batch_start[batch + 1] - at - 12)
+        _be32(out, at + 8, start[batch + 1] - at - 12)
         _be32(out, at + 12, np.int64(leader_epoch[base_row]))
         out[at + 16] = 2
         _be32(out, at + 17, 0)

@@ -12,6 +12,7 @@ from engine.errors import Corrupt
 from engine.kafka_log import batch_reader_kernels as kernels
 from engine.kafka_log.compression import Compression, DecompressError, Decompressor, TargetFull
 from engine.offset_range import OffsetRange
+from engine.records.record_kernels import SpanPlaces
 from engine.records.records import ByteSpans, Headers, Records
 
 # Kafka counts the bytes of a record and of a batch with a Java int: nothing a client could read back is larger.
@@ -83,78 +84,46 @@ class RecordBlock:
         """The records in ``offsets``, in offset order. Errors: Corrupt (offset of the batch) for a bad record."""
         batches = np.array(self._batches, np.int64).reshape(-1, kernels.BATCH_COLUMNS)
         room = int(batches[:, kernels.RECORD_COUNT].sum())
-        offset, timestamp_ms = np.empty(room, np.int64), np.empty(room, np.int64)
-        timestamp_type, leader_epoch = np.empty(room, np.int8), np.empty(room, np.int32)
-        key_start, key_length = np.empty(room, np.int64), np.empty(room, np.int32)
-        value_start, value_length = np.empty(room, np.int64), np.empty(room, np.int32)
-        header_first, header_at, record_end = (
-            np.empty(room + 1, np.int64),
-            np.empty(room, np.int64),
-            np.empty(room, np.int64),
+        found = kernels.FoundRecords(
+            offset=np.empty(room, np.int64),
+            timestamp_ms=np.empty(room, np.int64),
+            timestamp_type=np.empty(room, np.int8),
+            leader_epoch=np.empty(room, np.int32),
+            key=SpanPlaces.room_for(room),
+            value=SpanPlaces.room_for(room),
+            header_first=np.empty(room + 1, np.int64),
+            header_at=np.empty(room, np.int64),
+            end=np.empty(room, np.int64),
         )
         state = np.zeros(3, np.int64)
-        kernels.scan_records(
-            self.data,
-            batches,
-            offsets.start,
-            offsets.end,
-            offset,
-            timestamp_ms,
-            timestamp_type,
-            leader_epoch,
-            key_start,
-            key_length,
-            value_start,
-            value_length,
-            header_first,
-            header_at,
-            record_end,
-            state,
-        )
+        kernels.scan_records(self.data, batches, offsets.start, offsets.end, found, state)
         rows, problem, batch = (int(number) for number in state)
         if problem != kernels.GOOD:
             raise Corrupt(f"A batch is damaged: {_PROBLEMS[problem]}", offset=int(batches[batch, kernels.BASE_OFFSET]))
         return Records(
-            offset=offset[:rows],
-            timestamp_ms=timestamp_ms[:rows],
-            timestamp_type=timestamp_type[:rows],
-            leader_epoch=leader_epoch[:rows],
-            key=ByteSpans(data=self.data, start=key_start[:rows], length=key_length[:rows]),
-            value=ByteSpans(data=self.data, start=value_start[:rows], length=value_length[:rows]),
-            headers=self._headers(offset[:rows], header_first[: rows + 1], header_at, record_end),
+            offset=found.offset[:rows],
+            timestamp_ms=found.timestamp_ms[:rows],
+            timestamp_type=found.timestamp_type[:rows],
+            leader_epoch=found.leader_epoch[:rows],
+            key=ByteSpans(data=self.data, start=found.key.start[:rows], length=found.key.length[:rows]),
+            value=ByteSpans(data=self.data, start=found.value.start[:rows], length=found.value.length[:rows]),
+            headers=self._headers(found, rows),
         )
 
-    def _headers(
-        self,
-        offset: NDArray[np.int64],
-        header_first: NDArray[np.int64],
-        header_at: NDArray[np.int64],
-        record_end: NDArray[np.int64],
-    ) -> Headers | None:
-        count = int(header_first[-1])
+    def _headers(self, records: kernels.FoundRecords, rows: int) -> Headers | None:
+        count = int(records.header_first[rows])
         if count == 0:
             return None
-        key_start, key_length = np.empty(count, np.int64), np.empty(count, np.int32)
-        value_start, value_length = np.empty(count, np.int64), np.empty(count, np.int32)
-        bad_row = kernels.scan_record_headers(
-            self.data,
-            header_first,
-            header_at,
-            record_end,
-            len(offset),
-            key_start,
-            key_length,
-            value_start,
-            value_length,
-        )
+        key, value = SpanPlaces.room_for(count), SpanPlaces.room_for(count)
+        bad_row = kernels.scan_record_headers(self.data, records, rows, key, value)
         if bad_row >= 0:
             bases = np.array([batch[kernels.BASE_OFFSET] for batch in self._batches], np.int64)
-            base_offset = bases[np.searchsorted(bases, offset[bad_row], "right") - 1]
+            base_offset = bases[np.searchsorted(bases, records.offset[bad_row], "right") - 1]
             raise Corrupt("A batch is damaged: a record's headers do not end where it does", offset=int(base_offset))
         return Headers(
-            first=header_first,
-            key=ByteSpans(data=self.data, start=key_start, length=key_length),
-            value=ByteSpans(data=self.data, start=value_start, length=value_length),
+            first=records.header_first[: rows + 1],
+            key=ByteSpans(data=self.data, start=key.start, length=key.length),
+            value=ByteSpans(data=self.data, start=value.start, length=value.length),
         )
 
     def _compression(self, batch: tuple[int, ...]) -> Compression:

@@ -40,10 +40,10 @@ OutWords: TypeAlias = Annotated[NDArray[np.int64], writable(types.int64)]
 Array = TypeVar("Array", bound=NDArray[Any])
 
 
-def tuple_of(kind: Any) -> types.NamedTuple:
+def tuple_of(kind: Any) -> types.BaseTuple:
     """A NamedTuple class as an argument's type, its fields annotated with the array types above."""
     hints = get_type_hints(kind, include_extras=True)
-    return types.NamedTuple([hints[name].__metadata__[0] for name in kind._fields], kind)
+    return types.BaseTuple.from_types([hints[name].__metadata__[0] for name in kind._fields], kind)
 
 
 def frozen(array: Array) -> Array:

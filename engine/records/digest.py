@@ -64,7 +64,7 @@ def digest_of(records: Records) -> RangeDigest:
     arrays, scratch, state = records.arrays, np.empty(_SCRATCH_BYTES, np.uint8), np.zeros(2, np.int64)
     crc, length_bytes, row = 0, 0, 0
     while row < len(records):
-        row = write_canonical(row, *arrays, scratch, state)
+        row = write_canonical(row, arrays, scratch, state)
         written, needed = int(state[0]), int(state[1])
         crc = crc32c.crc32c(scratch[:written].data, crc)
         length_bytes += written
@@ -76,6 +76,6 @@ def digest_of(records: Records) -> RangeDigest:
 def canonical_form(records: Records, size_bytes: int) -> memoryview:
     """The canonical forms of records one after another, which are ``size_bytes`` long together."""
     written, state = np.empty(size_bytes, np.uint8), np.zeros(2, np.int64)
-    end = write_canonical(0, *records.arrays, written, state)
+    end = write_canonical(0, records.arrays, written, state)
     assert (end, int(state[0])) == (len(records), size_bytes), "the canonical form is as long as its parts"
     return written.data

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
-from engine.records.record_kernels import find_not_utf8, gather_spans
+from engine.kernels.types import frozen
+from engine.records.record_kernels import RecordArrays, SpanArrays, find_not_utf8, gather_spans
 
 NULL_LENGTH = -1
 
@@ -74,17 +75,16 @@ class ByteSpans:
     def is_not_utf8(self) -> NDArray[np.bool_]:
         """bool[n]: which strings are not valid UTF-8 (nulls and empty ones are)."""
         invalid = np.empty(len(self), np.uint8)
-        find_not_utf8(*self.arrays, invalid)
+        find_not_utf8(self.arrays, invalid)
         return invalid.view(np.bool_)
 
     @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """As kernels take them, one after another (record_kernels.SPANS)."""
-        return np.ascontiguousarray(self.data), self.start, self.length
+    def arrays(self) -> SpanArrays:
+        return SpanArrays(frozen(self.data), frozen(self.start), frozen(self.length))
 
     def to_arrow(self) -> pa.Array:
         """A contiguous ``binary`` array (``large_binary`` where the bytes pass 2 GiB), nulls kept."""
-        offsets, data, null_count = gather_spans(self.data, self.start, self.length)
+        offsets, data, null_count = gather_spans(self.arrays)
         validity = None
         if null_count:
             validity = pa.py_buffer(np.packbits(self.length >= 0, bitorder="little"))
@@ -181,11 +181,19 @@ class Records:
         return len(self.offset)
 
     @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """As kernels take them, one after another (record_kernels.RECORDS); no headers are empty arrays."""
+    def arrays(self) -> RecordArrays:
         headers = self.headers or NO_HEADERS
-        fixed = (self.offset, self.timestamp_ms, self.timestamp_type, self.leader_epoch)
-        return *fixed, *self.key.arrays, *self.value.arrays, headers.first, *headers.key.arrays, *headers.value.arrays
+        return RecordArrays(
+            frozen(self.offset),
+            frozen(self.timestamp_ms),
+            frozen(self.timestamp_type),
+            frozen(self.leader_epoch),
+            self.key.arrays,
+            self.value.arrays,
+            frozen(headers.first),
+            headers.key.arrays,
+            headers.value.arrays,
+        )
 
     def slice(self, start: int, end: int) -> Self:
         """Rows ``start <= row < end``; buffers are shared."""
