@@ -210,7 +210,8 @@ def _block(
     places += [_place(pieces.item, item[:, place]) for place in range(_MAX_ITEMS)] + [_place(pieces.channel, channel)]
     start = np.stack([place[0] for place in places], 1).ravel()
     length = np.stack([place[1] for place in places], 1).ravel().astype(np.int32)
-    offsets, data, _ = gather_spans(np.concatenate([pieces.data, own.ravel()]), start, length)
+    parts = ByteSpans(data=np.concatenate([pieces.data, own.ravel()]), start=start, length=length)
+    offsets, data, _ = gather_spans(parts.arrays)
     bounds = offsets[:: len(places)]
     value = ByteSpans(data=data, start=bounds[:-1].copy(), length=np.diff(bounds).astype(np.int32))
     key = ByteSpans.from_list([b"%d" % order_id for order_id in order_ids.tolist()])

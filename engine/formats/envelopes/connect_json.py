@@ -110,7 +110,7 @@ class ConnectSchemaCodec:
         length[has_schema] = (len(HEAD), 0, len(MIDDLE), 0, len(TAIL))
         length[has_schema, 1] = schema.length[has_schema]
         length[:, 3] = np.maximum(payload.length, 0)
-        offsets, out, _ = gather_spans(data, start.ravel(), length.ravel())
+        offsets, out, _ = gather_spans(ByteSpans(data=data, start=start.ravel(), length=length.ravel()).arrays)
         bounds = offsets[::5]
         size = np.where(payload.length == NULL_LENGTH, NULL_LENGTH, np.diff(bounds))
         return ByteSpans(data=out, start=bounds[:-1].copy(), length=size.astype(np.int32))

@@ -52,16 +52,16 @@ ROW_BYTES = 8 * ROW_WIDTH
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def set_valid(row, arena, entry, flag):
+def set_valid(row, memory, entry, flag):
     if word(row, VALID) >= 0:
-        store_u8(arena + word(row, VALID) + entry, np.uint8(flag))
+        store_u8(memory + word(row, VALID) + entry, np.uint8(flag))
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def store_number(row, arena, entry, bits):
+def store_number(row, memory, entry, bits):
     """A number's bits, sign or zeros in front, as the column holds it."""
     store = word(row, STORE)
-    values = arena + word(row, VALUES)
+    values = memory + word(row, VALUES)
     if store == STORE_LONG:
         store_i64(values + 8 * entry, bits)
     elif store == STORE_INT:
@@ -76,35 +76,35 @@ def store_number(row, arena, entry, bits):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def null_leaf(row, arena, entry):
+def null_leaf(row, memory, entry):
     """Entry ``entry`` of a leaf's column becomes null; what lies under it is set to zero, not left as it was."""
     if word(row, STORE) == STORE_BYTES:
-        slot = arena + word(row, VALUES) + 4 * entry
+        slot = memory + word(row, VALUES) + 4 * entry
         store_i32(slot + 4, load_i32(slot))
     else:
-        store_number(row, arena, entry, np.int64(0))
-    set_valid(row, arena, entry, 0)
+        store_number(row, memory, entry, np.int64(0))
+    set_valid(row, memory, entry, 0)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def put_bytes(row, arena, entry, source, length, source_room):
+def put_bytes(row, memory, entry, source, length, source_room):
     """Bytes into offsets and data: NO_ROOM, or whether any is outside ASCII."""
-    slot = arena + word(row, VALUES) + 4 * entry
+    slot = memory + word(row, VALUES) + 4 * entry
     begin = np.int64(load_i32(slot))
     if begin + length + SLACK > word(row, DATA_SIZE):
         return np.int64(NO_ROOM)
     store_i32(slot + 4, np.int32(begin + length))
-    return np.int64(copy_text(arena + word(row, DATA) + begin, source, length, source_room))
+    return np.int64(copy_text(memory + word(row, DATA) + begin, source, length, source_room))
 
 
 @njit(nogil=True, cache=True)
-def put_number_text(row, arena, entry, number):
+def put_number_text(row, memory, entry, number):
     """A number in decimal, for an enum that has no symbol for it: NO_ROOM or 0."""
-    slot = arena + word(row, VALUES) + 4 * entry
+    slot = memory + word(row, VALUES) + 4 * entry
     begin = np.int64(load_i32(slot))
     if begin + LONGEST_NUMBER_TEXT + SLACK > word(row, DATA_SIZE):
         return np.int64(NO_ROOM)
-    to = arena + word(row, DATA) + begin
+    to = memory + word(row, DATA) + begin
     length = np.int64(0)
     if number < 0:
         store_u8(to, np.uint8(45))
@@ -137,39 +137,38 @@ def symbol_of(table, number):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def put_symbol(row, arena, entry, number, enums, pool, pool_start):
+def put_symbol(row, memory, entry, number, tables):
     """An enum's number as its symbol's text: (NO_ROOM or not negative, issue)."""
-    table = enums + 8 * word(row, PARAMETER)
+    table = tables.enums + 8 * word(row, PARAMETER)
     place = symbol_of(table, number)
     if place < 0:
         if word(row, FLAGS) & CLOSED_ENUM:
-            null_leaf(row, arena, entry)
+            null_leaf(row, memory, entry)
             return np.int64(0), np.int64(CLOSED_UNKNOWN)
-        set_valid(row, arena, entry, 1)
-        return put_number_text(row, arena, entry, number), np.int64(0)
+        set_valid(row, memory, entry, 1)
+        return put_number_text(row, memory, entry, number), np.int64(0)
     place += word(table, E_POOL)
-    source = np.int64(load_i32(pool_start + 4 * place))
-    length = np.int64(load_i32(pool_start + 4 * place + 4)) - source
-    set_valid(row, arena, entry, 1)
+    source = np.int64(load_i32(tables.pool_start + 4 * place))
+    length = np.int64(load_i32(tables.pool_start + 4 * place + 4)) - source
+    set_valid(row, memory, entry, 1)
     # The pool has SLACK bytes behind its last symbol.
-    return put_bytes(row, arena, entry, pool + source, length, length + SLACK), np.int64(0)
+    return put_bytes(row, memory, entry, tables.pool + source, length, length + SLACK), np.int64(0)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def absent_leaf(row, arena, entry, enums, pool, pool_start):
+def absent_leaf(row, memory, entry, tables):
     """What the column shows where the field is absent: null, or its default. (NO_ROOM or not negative, issue.)"""
     presence, kind = word(row, PRESENCE), word(row, KIND)
     issue = np.int64(MAP_ENTRY) if presence == ALWAYS else np.int64(0)
     if presence == EXPLICIT or kind in (TIMESTAMP, DURATION):
-        null_leaf(row, arena, entry)
+        null_leaf(row, memory, entry)
         if word(row, FLAGS) & HAS_NANOS:
-            null_leaf(row + ROW_BYTES, arena, entry)
+            null_leaf(row + ROW_BYTES, memory, entry)
         return np.int64(0), issue
     if kind == ENUM:
-        room, _ = put_symbol(
-            row, arena, entry, word(enums + 8 * word(row, PARAMETER), E_DEFAULT), enums, pool, pool_start
-        )
+        default = word(tables.enums + 8 * word(row, PARAMETER), E_DEFAULT)
+        room, _ = put_symbol(row, memory, entry, default, tables)
         return room, issue
-    null_leaf(row, arena, entry)
-    set_valid(row, arena, entry, 1)
+    null_leaf(row, memory, entry)
+    set_valid(row, memory, entry, 1)
     return np.int64(0), issue

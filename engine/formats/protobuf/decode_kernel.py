@@ -3,6 +3,8 @@
 A message's fields are expected in the order of their numbers: a step goes through its operations and makes null, or
 zero, what is absent. A field that comes late is looked up; what its entry held is then written over, added to, or
 merged, as Protobuf's specification has it ("Last One Wins"), and the record keeps its bytes.
+
+``arena`` and ``tables`` are ``Arena`` and ``MessageTables`` by their addresses.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -15,7 +17,7 @@ import numpy as np
 from numba import njit, types
 
 from engine.formats.columns.fill_kernels import NEEDS_ROOM, keep_record
-from engine.formats.columns.operations import ISSUE_BITS
+from engine.formats.columns.program import ISSUE_BITS
 from engine.formats.columns.tables import Arena, Block
 from engine.formats.confluent_framing import FRAMED
 from engine.formats.protobuf.column_kernels import ROW_BYTES, absent_leaf, set_valid
@@ -103,56 +105,52 @@ def find_field(program, fields, closing, number):
 
 
 @njit(nogil=True, cache=True)
-def pass_field(program, step, arena, entry, counts, enums, pool, pool_start, stack, map_table):
+def pass_field(arena, tables, step, entry, free):
     """The field ``step`` is over: a list ends, any other was absent. (NO_ROOM or not negative, issue.)"""
-    row = program + ROW_BYTES * step
+    row = arena.program + ROW_BYTES * step
     operation = word(row, OPERATION)
     if operation == LEAF:
-        return absent_leaf(row, arena, entry, enums, pool, pool_start)
+        return absent_leaf(row, arena.memory, entry, tables)
     if operation in (LEAVES, MESSAGES):
-        return np.int64(0), end_list(program, step, arena, entry, counts, stack, map_table)
+        return np.int64(0), end_list(arena, step, entry, free)
     if operation == MESSAGE:
-        null_rows(program, step, word(row, TARGET), arena, entry, counts)
+        null_rows(arena, step, word(row, TARGET), entry)
         return np.int64(0), np.int64(MAP_ENTRY) if word(row, PRESENCE) == ALWAYS else np.int64(0)
     return np.int64(0), np.int64(0)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def next_element(row, arena, entry, counts, capacity):
+def next_element(arena, row, entry):
     """A new element of the list's entry, which is the last one of its level: its own entry, or NO_ROOM."""
     level = word(row, LEVEL)
-    element = word(counts, level)
-    if element >= word(capacity, level):
+    element = word(arena.counts, level)
+    if element >= word(arena.capacity, level):
         return np.int64(NO_ROOM)
-    set_word(counts, level, element + 1)
-    store_i32(arena + word(row, VALUES) + 4 * entry + 4, np.int32(element + 1))
+    set_word(arena.counts, level, element + 1)
+    store_i32(arena.memory + word(row, VALUES) + 4 * entry + 4, np.int32(element + 1))
     return element
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_elements(
-    base, size, at, end, tag, row, arena, entry, counts, capacity, enums, pool, pool_start, stack
-):  # fmt: skip
+def read_elements(base, size, at, end, tag, row, arena, tables, entry, free):
     """One element of a list of leaves, or as many as are packed: (position, BAD or NO_ROOM; issue)."""
     issue = np.int64(0)
     until = at + 1
-    set_valid(row, arena, entry, 1)
+    set_valid(row, arena.memory, entry, 1)
     if tag & 7 == WIRE_BYTES and word(row + ROW_BYTES, KIND) <= LAST_NUMBER:
         length, at, issue = read_length(base, at, end)
         if at < 0:
             return at, issue
         until = at + length
         end = until
-        begin = np.int64(load_i32(arena + word(row, VALUES) + 4 * entry))
-        if length == 0 or word(counts, word(row, LEVEL)) != begin:
+        begin = np.int64(load_i32(arena.memory + word(row, VALUES) + 4 * entry))
+        if length == 0 or word(arena.counts, word(row, LEVEL)) != begin:
             issue = np.int64(SEVERAL_CHUNKS)
     while at < until:
-        element = next_element(row, arena, entry, counts, capacity)
+        element = next_element(arena, row, entry)
         if element < 0:
             return element, issue
-        at, found = read_leaf(
-            base, size, at, end, row + ROW_BYTES, arena, element, False, enums, pool, pool_start, stack
-        )  # fmt: skip
+        at, found = read_leaf(base, size, at, end, row + ROW_BYTES, arena.memory, element, False, tables, free)
         if at < 0:
             return at, found
         issue = found if issue == 0 else issue
@@ -166,6 +164,7 @@ def accepts(row, tag):
         return 1
     if word(row, OPERATION) != LEAVES or word(row + ROW_BYTES, KIND) > LAST_NUMBER:
         return 0
+    # A tag is a field's number, and its wire type in the lowest three bits.
     wire = tag & 7
     if wire == WIRE_BYTES:
         return 2
@@ -175,19 +174,17 @@ def accepts(row, tag):
 
 
 @njit(nogil=True, cache=True)
-def pass_until(
-    program, step, number, arena, entry, counts, enums, pool, pool_start, free, map_table, kept
-):  # fmt: skip
+def pass_until(arena, tables, step, number, entry, free, kept):
     """Pass the fields below a number: (the first one that is not, or NO_ROOM; the record's issue)."""
-    row = program + ROW_BYTES * step
+    row = arena.program + ROW_BYTES * step
     while word(row, NUMBER) < number:
-        room, issue = pass_field(program, step, arena, entry, counts, enums, pool, pool_start, free, map_table)
+        room, issue = pass_field(arena, tables, step, entry, free)
         if room < 0:
             return np.int64(NO_ROOM), kept
         if issue != 0 and kept == 0:
             kept = issue | (step << ISSUE_BITS)
         step = word(row, TARGET)
-        row = program + ROW_BYTES * step
+        row = arena.program + ROW_BYTES * step
     return step, kept
 
 
@@ -204,24 +201,24 @@ def look_up(program, fields, closing, step, tag):
 
 
 @njit(nogil=True, cache=True)
-def pass_value(base, at, end, tag, program, step, arena, entry, counts, free):
+def pass_value(base, at, end, tag, arena, step, entry, free):
     """What no column holds, or more of a map that has ended, which is then null: (position or BAD; issue)."""
     at, issue = skip_field(base, at, end, tag, free)
     if at < 0 or step < 0:
         return at, issue if at < 0 else np.int64(UNKNOWN_FIELD)
-    row = program + ROW_BYTES * step
+    row = arena.program + ROW_BYTES * step
     if word(row, OPERATION) == OPAQUE:
         return at, np.int64(NO_COLUMN)
-    take_back(program, step, word(row, TARGET), arena, entry, counts, free)
+    take_back(arena, step, word(row, TARGET), entry, free)
     return at, np.int64(MAP_IN_PIECES)
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def open_message(row, used, is_late, arena, entry, counts, capacity):
+def open_message(arena, row, used, is_late, entry):
     """A message begins: (its entry, or NO_ROOM; its first operation)."""
     if word(row, OPERATION) == MESSAGES:
-        return next_element(row, arena, entry, counts, capacity), used + 1
-    valid = arena + word(row, VALID) + entry
+        return next_element(arena, row, entry), used + 1
+    valid = arena.memory + word(row, VALID) + entry
     # A second time: what is in it now is merged into what was, and nothing is absent for it.
     first = word(row, CLOSING) if is_late and load_u8(valid) != 0 else used + 1
     store_u8(valid, np.uint8(1))
@@ -229,16 +226,14 @@ def open_message(row, used, is_late, arena, entry, counts, capacity):
 
 
 @njit(nogil=True, cache=True)
-def decode_record(
-    base, size, at, end, record, program, last, fields, enums, pool, pool_start,
-    arena, counts, capacity, stack, map_table,
-):  # fmt: skip
+def decode_record(base, size, at, end, record, last, arena, tables):
     """One record's columns: what is wrong with it, 0 for nothing, NEEDS_ROOM where the arena is full.
 
-    All tables are addresses. The program's targets and levels, made by the compiler of this very table, are trusted.
-    ``stack`` holds FRAME_WORDS an open message, for as many as the program nests, and room behind them for
-    ``take_back`` and ``skip_field``. ``last`` is the row of the record's own end.
+    The program's targets and levels, made by the compiler of this very table, are trusted. The stack holds FRAME_WORDS
+    an open message, for as many as the program nests, and room after them for ``take_back`` and ``skip_field``.
+    ``last`` is the row of the record's own end.
     """
+    program, stack = arena.program, arena.stack
     step, entry, limit, closing, depth = np.int64(0), np.int64(record), end, np.int64(last), np.int64(0)
     kept = np.int64(0)
     while True:
@@ -249,9 +244,7 @@ def decode_record(
             if at < 0 or tag < 8 or tag > 0xFFFFFFFF:
                 return (issue if at < 0 else np.int64(BAD_TAG)) | (closing << ISSUE_BITS)
         if tag != word(program + ROW_BYTES * step, TAG):
-            step, kept = pass_until(
-                program, step, tag >> 3, arena, entry, counts, enums, pool, pool_start, free, map_table, kept
-            )  # fmt: skip
+            step, kept = pass_until(arena, tables, step, tag >> 3, entry, free, kept)
             if step < 0:
                 return np.int64(NEEDS_ROOM)
         if tag == PAST_ALL_NUMBERS << 3:
@@ -263,27 +256,25 @@ def decode_record(
             continue
         used = step
         if tag != word(program + ROW_BYTES * step, TAG):
-            used, issue = look_up(program, fields, closing, step, tag)
+            used, issue = look_up(program, tables.fields, closing, step, tag)
         row = program + ROW_BYTES * used
         is_late = used < step
         operation = word(row, OPERATION) if used >= 0 else np.int64(OPAQUE)
         found = np.int64(0)
         if used >= 0 and word(row, ONEOF) >= 0:
-            found = settle_oneof(program, used, step, arena, entry, counts, free)
+            found = settle_oneof(arena, used, step, entry, free)
         issue = np.int64(OUT_OF_ORDER) if is_late and used >= 0 else issue if issue != 0 else found
         if operation == LEAF:
-            at, found = read_leaf(base, size, at, limit, row, arena, entry, is_late, enums, pool, pool_start, free)
+            at, found = read_leaf(base, size, at, limit, row, arena.memory, entry, is_late, tables, free)
             step = step if is_late else word(row, TARGET)
         elif operation == LEAVES:
-            at, found = read_elements(
-                base, size, at, limit, tag, row, arena, entry, counts, capacity, enums, pool, pool_start, free
-            )  # fmt: skip
+            at, found = read_elements(base, size, at, limit, tag, row, arena, tables, entry, free)
         elif operation == OPAQUE or (is_late and word(row, FLAGS) & IS_MAP):
-            at, found = pass_value(base, at, limit, tag, program, used, arena, entry, counts, free)
+            at, found = pass_value(base, at, limit, tag, arena, used, entry, free)
         else:
             length, at, found = read_length(base, at, limit)
             if at >= 0:
-                inside, first = open_message(row, used, is_late, arena, entry, counts, capacity)
+                inside, first = open_message(arena, row, used, is_late, entry)
                 set_word(stack, depth, word(row, TARGET) if operation == MESSAGE and not is_late else step)
                 set_word(stack, depth + 1, limit)
                 set_word(stack, depth + 2, entry)
@@ -317,10 +308,7 @@ def decode_block(block, arena_tables, message_tables, header, may_grow):
             at, end = start[record] + np.int64(header[record]), start[record] + np.int64(length[record])
             issue = np.int64(ENDS_EARLY) | (last << ISSUE_BITS)
             if 0 <= start[record] <= at <= end <= size:
-                issue = decode_record(
-                    base, size, at, end, record, arena.program, last, tables.fields, tables.enums, tables.pool,
-                    tables.pool_start, arena.memory, arena.counts, arena.capacity, arena.stack, arena.map_table,
-                )  # fmt: skip
+                issue = decode_record(base, size, at, end, record, last, arena, tables)
             if issue == NEEDS_ROOM:
                 if may_grow:
                     return record
@@ -328,5 +316,5 @@ def decode_block(block, arena_tables, message_tables, header, may_grow):
         issues[record] = issue
         is_good = state[record] == FRAMED and (issue == 0 or (issue & 0xFF) >= FIRST_KEPT)
         if not keep_record(arena, level_count, is_good):
-            null_rows(arena.program, 0, last, arena.memory, np.int64(record), arena.counts)
+            null_rows(arena, 0, last, np.int64(record))
     return start.shape[0]

@@ -1,6 +1,6 @@
 """How one value of each leaf kind is read from Protobuf's wire format into the arena.
 
-A reader returns the position behind the value, BAD, or NO_ROOM where the arena's strings are full, and an issue. One
+A reader returns the position after the value, BAD, or NO_ROOM where the arena's strings are full, and an issue. One
 from FIRST_KEPT on leaves the column null or, where the value is the same, filled; the record's bytes are kept.
 """
 
@@ -58,6 +58,7 @@ def read_bits(base, at, end, kind):
         elif kind == SINT64:
             return np.int64(np.uint64(bits) >> np.uint64(1)) ^ -(bits & 1), at, issue
         elif kind == SINT32:
+            # Zigzag: the lowest bit is the sign, by which all others are inverted.
             bits &= 0xFFFFFFFF
             issue = issue if bits == whole or at < 0 else np.int64(NUMBER_RANGE)
             return (bits >> 1) ^ -(bits & 1), at, issue
@@ -75,29 +76,27 @@ def read_bits(base, at, end, kind):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_bytes(base, size, at, end, row, arena, entry):
+def read_bytes(base, size, at, end, row, memory, entry):
     """A string or bytes: (position, BAD or NO_ROOM; issue)."""
     length, at, issue = read_length(base, at, end)
     if at < 0:
         return at, issue
-    not_ascii = put_bytes(row, arena, entry, base + at, length, size - at)
+    not_ascii = put_bytes(row, memory, entry, base + at, length, size - at)
     if not_ascii == NO_ROOM:
         return np.int64(NO_ROOM), issue
     if not_ascii != 0 and word(row, KIND) == STRING and not is_utf8(base + at, base + at + length):
         if word(row, FLAGS) & MAP_KEY:
             return np.int64(BAD), np.int64(KEY_NOT_UTF8)
-        null_leaf(row, arena, entry)
+        null_leaf(row, memory, entry)
         return at + length, np.int64(NOT_UTF8)
-    set_valid(row, arena, entry, 1)
+    set_valid(row, memory, entry, 1)
     if length == 0 and word(row, PRESENCE) == IMPLICIT:
         issue = np.int64(DEFAULT_WRITTEN)
     return at + length, issue
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def read_leaf(
-    base, size, at, end, row, arena, entry, is_again, enums, pool, pool_start, stack
-):  # fmt: skip
+def read_leaf(base, size, at, end, row, memory, entry, is_again, tables, free):
     """One value of the operation's kind into entry ``entry`` of its column: (position, BAD or NO_ROOM; issue)."""
     kind = word(row, KIND)
     if kind <= LAST_NUMBER:
@@ -107,11 +106,11 @@ def read_leaf(
         if bits == 0 and word(row, PRESENCE) == IMPLICIT:
             issue = np.int64(DEFAULT_WRITTEN)
         if kind == ENUM:
-            room, found = put_symbol(row, arena, entry, bits, enums, pool, pool_start)
+            room, found = put_symbol(row, memory, entry, bits, tables)
             return at if room >= 0 else room, found if issue == 0 else issue
-        store_number(row, arena, entry, bits)
-        set_valid(row, arena, entry, 1)
+        store_number(row, memory, entry, bits)
+        set_valid(row, memory, entry, 1)
         return at, issue
     if word(row, STORE) == STORE_BYTES:
-        return read_bytes(base, size, at, end, row, arena, entry)
-    return read_message_leaf(base, at, end, row, arena, entry, is_again, stack)
+        return read_bytes(base, size, at, end, row, memory, entry)
+    return read_message_leaf(base, at, end, row, memory, entry, is_again, free)

@@ -41,7 +41,7 @@ MAX_DURATION_SECONDS = 10**12 - 1
 
 
 @njit(nogil=True, cache=True)
-def read_moment(base, at, end, stack):
+def read_moment(base, at, end, free):
     """A Timestamp or a Duration: (seconds, nanoseconds, position or BAD, issue)."""
     seconds, nanos, issue, last = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while at < end:
@@ -60,7 +60,7 @@ def read_moment(base, at, end, stack):
                 found = np.int64(OUT_OF_ORDER)
             last = tag
         elif at >= 0 and 8 <= tag <= 0xFFFFFFFF:
-            at, found = skip_field(base, at, end, tag, stack)
+            at, found = skip_field(base, at, end, tag, free)
             found = np.int64(UNKNOWN_FIELD) if at >= 0 else found
         elif at >= 0:
             at, found = np.int64(BAD), np.int64(BAD_TAG)
@@ -71,21 +71,21 @@ def read_moment(base, at, end, stack):
 
 
 @njit(nogil=True, cache=True)
-def put_timestamp(row, arena, entry, seconds, nanos):
-    """Microseconds since 1970, and what is below them in the column behind, null where it is zero. The issue."""
+def put_timestamp(row, memory, entry, seconds, nanos):
+    """Microseconds since 1970, and what is below them in the column after it, null where it is zero. The issue."""
     fits = -MAX_MICROS_SECONDS <= seconds <= MAX_MICROS_SECONDS
     is_normal = 0 <= nanos < NANOS_A_SECOND
     below = nanos % 1000
     if not (fits and is_normal):
-        null_leaf(row, arena, entry)
+        null_leaf(row, memory, entry)
         below = np.int64(0)
     else:
-        store_i64(arena + word(row, VALUES) + 8 * entry, seconds * 1_000_000 + nanos // 1000)
-        set_valid(row, arena, entry, 1)
+        store_i64(memory + word(row, VALUES) + 8 * entry, seconds * 1_000_000 + nanos // 1000)
+        set_valid(row, memory, entry, 1)
     if word(row, FLAGS) & HAS_NANOS:
         behind = row + ROW_BYTES
-        store_number(behind, arena, entry, below)
-        set_valid(behind, arena, entry, below != 0)
+        store_number(behind, memory, entry, below)
+        set_valid(behind, memory, entry, below != 0)
     elif below != 0:
         return np.int64(BELOW_MICROSECOND)
     if not is_normal:
@@ -94,25 +94,27 @@ def put_timestamp(row, arena, entry, seconds, nanos):
 
 
 @njit(nogil=True, cache=True)
-def put_duration(row, arena, entry, seconds, nanos):
-    """Seconds with nine digits behind the point, 128 bits. The issue."""
+def put_duration(row, memory, entry, seconds, nanos):
+    """Seconds with nine digits after the point, 128 bits. The issue."""
     if seconds < -MAX_DURATION_SECONDS or seconds > MAX_DURATION_SECONDS:
-        null_leaf(row, arena, entry)
+        null_leaf(row, memory, entry)
         return np.int64(TIME_RANGE)
+    # The product has more than 64 bits: each half of the seconds is multiplied, and the upper one's added 32 bits up.
     size = np.uint64(abs(seconds))
     upper = (size >> np.uint64(32)) * np.uint64(NANOS_A_SECOND)
     lower = (size & np.uint64(0xFFFFFFFF)) * np.uint64(NANOS_A_SECOND)
     low = lower + (upper << np.uint64(32))
     high = (upper >> np.uint64(32)) + np.uint64(low < lower)
     if seconds < 0:
+        # Two's complement of both words; where the lower is zero, the one is carried.
         low = ~low + np.uint64(1)
         high = ~high + np.uint64(low == 0)
     total = low + np.uint64(nanos)
     high += (np.uint64(0xFFFFFFFFFFFFFFFF) if nanos < 0 else np.uint64(0)) + np.uint64(total < low)
-    slot = arena + word(row, VALUES) + 16 * entry
+    slot = memory + word(row, VALUES) + 16 * entry
     store_i64(slot, np.int64(total))
     store_i64(slot + 8, np.int64(high))
-    set_valid(row, arena, entry, 1)
+    set_valid(row, memory, entry, 1)
     is_normal = -NANOS_A_SECOND < nanos < NANOS_A_SECOND and (
         seconds == 0 or nanos == 0 or (seconds < 0) == (nanos < 0)
     )
@@ -120,7 +122,7 @@ def put_duration(row, arena, entry, seconds, nanos):
 
 
 @njit(nogil=True, cache=True)
-def read_message_leaf(base, at, end, row, arena, entry, is_again, stack):
+def read_message_leaf(base, at, end, row, memory, entry, is_again, free):
     """A Timestamp, a Duration, or a message without fields: (position or BAD, issue).
 
     One that comes a second time is null: its two halves belong together, as no column of halves shows.
@@ -130,20 +132,20 @@ def read_message_leaf(base, at, end, row, arena, entry, is_again, stack):
     if at < 0:
         return at, issue
     if kind not in (TIMESTAMP, DURATION):
-        store_number(row, arena, entry, np.int64(1))
-        set_valid(row, arena, entry, 1)
+        store_number(row, memory, entry, np.int64(1))
+        set_valid(row, memory, entry, 1)
         return at + length, np.int64(EMPTY_WITH_FIELDS) if length > 0 else issue
-    seconds, nanos, at, found = read_moment(base, at, at + length, stack)
+    seconds, nanos, at, found = read_moment(base, at, at + length, free)
     if at < 0:
         return at, found
     issue = found if issue == 0 else issue
-    if is_again and load_u8(arena + word(row, VALID) + entry) != 0:
-        null_leaf(row, arena, entry)
+    if is_again and load_u8(memory + word(row, VALID) + entry) != 0:
+        null_leaf(row, memory, entry)
         if word(row, FLAGS) & HAS_NANOS:
-            null_leaf(row + ROW_BYTES, arena, entry)
+            null_leaf(row + ROW_BYTES, memory, entry)
         return at, np.int64(OUT_OF_ORDER)
     if kind == TIMESTAMP:
-        found = put_timestamp(row, arena, entry, seconds, nanos)
+        found = put_timestamp(row, memory, entry, seconds, nanos)
     else:
-        found = put_duration(row, arena, entry, seconds, nanos)
+        found = put_duration(row, memory, entry, seconds, nanos)
     return at, found if issue == 0 else issue

@@ -1,7 +1,7 @@
 """Protobuf's wire format: varints, lengths, and passing over a field that is not known.
 
-Source: "Encoding", protobuf.dev. Bytes are passed as addresses, for the reason that avro_leaf_kernels gives: nothing at
-``base + at`` is read before ``at`` was compared with ``end``. A reader returns the position behind it, or BAD.
+Source: "Encoding", protobuf.dev. Bytes are passed as addresses, for the reason that ``addresses_of`` gives: nothing at
+``base + at`` is read before ``at`` was compared with ``end``. A reader returns the position after it, or BAD.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -34,12 +34,13 @@ NO_ROOM = -2
 
 @njit(nogil=True, cache=True)
 def read_long_varint(base, at, end):
-    """A varint of any length: (value, all its 64 bits in an int64; position behind it or BAD; issue)."""
+    """A varint of any length: (value, all its 64 bits in an int64; position after it or BAD; issue)."""
     total = np.uint64(0)
     shift = np.uint64(0)
     while at < end:
         byte = np.uint64(load_u8(base + at))
         at += 1
+        # Ten bytes of seven bits have six more than 64: of the tenth, the lowest alone may be set.
         if shift > np.uint64(63):
             return np.int64(0), np.int64(BAD), np.int64(LONG_VARINT)
         total |= (byte & np.uint64(0x7F)) << shift
@@ -64,7 +65,7 @@ def read_varint(base, at, end):
 
 @njit(nogil=True, cache=True, forceinline=True)
 def read_length(base, at, end):
-    """A length with as many bytes behind it: (length, position behind the number or BAD, issue)."""
+    """A length with as many bytes after it: (length, position after the number or BAD, issue)."""
     length, at, issue = read_varint(base, at, end)
     if at >= 0 and (length < 0 or length > end - at):
         return length, np.int64(BAD), np.int64(ENDS_EARLY)
@@ -73,7 +74,7 @@ def read_length(base, at, end):
 
 @njit(nogil=True, cache=True)
 def skip_value(base, at, end, wire):
-    """Behind a value of a wire type that is no group's: (position or BAD, issue)."""
+    """After a value of a wire type that is no group's: (position or BAD, issue)."""
     size = np.int64(0)
     if wire == WIRE_VARINT:
         _, at, issue = read_long_varint(base, at, end)
@@ -94,10 +95,10 @@ def skip_value(base, at, end, wire):
 
 
 @njit(nogil=True, cache=True)
-def skip_field(base, at, end, tag, stack):
-    """Behind the value of a tag that was read, a group with all that is in it: (position or BAD, issue).
+def skip_field(base, at, end, tag, free):
+    """After the value of a tag that was read, a group with all that is in it: (position or BAD, issue).
 
-    ``stack`` has room for MAX_GROUP_DEPTH words.
+    ``free`` has room for MAX_GROUP_DEPTH words.
     """
     depth = 0
     while True:
@@ -105,10 +106,10 @@ def skip_field(base, at, end, tag, stack):
         if wire == WIRE_GROUP:
             if depth == MAX_GROUP_DEPTH:
                 return np.int64(BAD), np.int64(GROUP_DEPTH)
-            set_word(stack, depth, tag >> 3)
+            set_word(free, depth, tag >> 3)
             depth += 1
         elif wire == WIRE_END_GROUP:
-            if depth == 0 or word(stack, depth - 1) != tag >> 3:
+            if depth == 0 or word(free, depth - 1) != tag >> 3:
                 return np.int64(BAD), np.int64(BAD_TAG)
             depth -= 1
         else:

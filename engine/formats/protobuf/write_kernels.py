@@ -131,6 +131,7 @@ def put_bits(base, at, kind, bits):
     """A number's bits as its kind is written."""
     if kind <= LAST_VARINT:
         if kind in (SINT32, SINT64):
+            # Zigzag: shifted by 63, a number is its sign in all bits.
             bits = (bits << 1) ^ (bits >> 63)
         return put_varint(base, at, bits)
     if kind <= FLOAT:
@@ -197,6 +198,7 @@ def put_duration(base, at, row, slot, entry):
     if is_negative:
         low = ~low + np.uint64(1)
         high = ~high + np.uint64(low == 0)
+    # Long division in base 2**32: the divisor has fewer than 32 bits, so each step's remainder leaves room for a digit.
     divisor = np.uint64(NANOS_A_SECOND)
     if high >= divisor:
         return np.int64(NOT_REPRESENTABLE)
