@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit, types
 
 from engine.formats.columns.fill_kernels import NEEDS_ROOM, keep_record
-from engine.formats.columns.program import ISSUE_BITS
+from engine.formats.columns.operations import ISSUE_BITS
 from engine.formats.columns.tables import Arena, Block
 from engine.formats.confluent_framing import FRAMED
 from engine.formats.protobuf.column_kernels import ROW_BYTES, absent_leaf, set_valid
