@@ -125,18 +125,20 @@ FORMATS: dict[str, FormatFacts] = {
 ENVELOPES = {"debezium": "engine.formats.envelopes.debezium"}
 """Formats around formats: what has ``open_codec`` and ``propose_fields`` that are handed the inner one's."""
 
+NOTED_COLUMNS = tuple(
+    name
+    for facts in FORMATS.values()
+    for name in (*facts.spelling_columns, facts.rest_column, facts.type_column)
+    if name is not None
+)
+"""The columns that some codec fills beside a value's fields."""
+
 
 def facts_of(name: str) -> FormatFacts:
     """Raises Invalid for a format that does not exist."""
     if name not in FORMATS:
         raise Invalid(f"there is no value format {name!r}; there are {', '.join(sorted(FORMATS))}")
     return FORMATS[name]
-
-
-def noted_columns() -> tuple[str, ...]:
-    """The columns that some codec fills beside a value's fields."""
-    beside = ((*facts.spelling_columns, facts.rest_column, facts.type_column) for facts in FORMATS.values())
-    return tuple(name for names in beside for name in names if name is not None)
 
 
 def format_of_schema_file(path: PurePath) -> str | None:
