@@ -116,17 +116,21 @@ class Cycle:
         return work.ready
 
     def commit(self, ready: Sequence[ReadyAppend]) -> None:
-        """One commit a table. Tables know nothing of each other: the map of a pool would commit them side by side."""
+        """One commit a table."""
         began_ms = self._parts.clock.monotonic_ms()
         if ready:
             reach(FaultPoint.RANGES_VERIFIED)
         by_topic: dict[str, list[ReadyAppend]] = {}
         for item in ready:
             by_topic.setdefault(item.planned.partition.topic_id, []).append(item)
-        for items, result in map(self._committed, by_topic.values()):
-            if isinstance(result, FloebergError):
+        for items in by_topic.values():
+            topic = self._parts.topics.of(items[0].planned.partition)
+            settings = next((item.settings for item in items if item.settings is not None), None)
+            try:
+                result = topic.commit([item.append for item in items], settings)
+            except FloebergError as error:
                 for item in items:
-                    self._fail(item.planned.partition, result)
+                    self._fail(item.planned.partition, error)
             else:
                 reach(FaultPoint.LOOP_TOLD)
                 self._record(items, result)
@@ -162,14 +166,6 @@ class Cycle:
         sound = [planned for planned in ranges if planned.partition not in suspects]
         suspect = [planned for planned in ranges if planned.partition in suspects]
         return [batch for batch in (sound, suspect) if batch]
-
-    def _committed(self, items: list[ReadyAppend]) -> tuple[list[ReadyAppend], CommitResult | FloebergError]:
-        settings = next((item.settings for item in items if item.settings is not None), None)
-        topic = self._parts.topics.of(items[0].planned.partition)
-        try:
-            return items, topic.commit([item.append for item in items], settings)
-        except FloebergError as error:
-            return items, error
 
     def _record(self, items: Sequence[ReadyAppend], result: CommitResult) -> None:
         outcomes = {id(entry.append): entry.outcome for entry in result.results}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.clock import Clock
@@ -81,7 +81,10 @@ class RangeWork:
                 tasks[index] = self._task(planned, logs)
             except FloebergError as error:
                 done.failures.setdefault(planned.partition, error)
-        rewritten = self._rewrite(tasks, done)
+        rewritten: dict[int, Rewritten] = {}
+        for turn in self._turns(tasks, rewritten, done):
+            rewritten.update(self._rewrite(turn, done))
+            tasks.update(turn)
         for index in [index for index in rewritten if not _read_its_own_topic(ranges[index])]:
             del rewritten[index]
             done.failures.setdefault(ranges[index].partition, _created_again(ranges[index]))
@@ -115,20 +118,19 @@ class RangeWork:
             attempt=self._clock.new_id(),
         )
 
-    def _rewrite(self, tasks: dict[int, RewriteTask], done: WorkDone) -> dict[int, Rewritten]:
-        """Rewrite all, the first range of a new table before its others, which then know what it found out.
-
-        ``tasks`` is left with the facts each file was written with.
-        """
+    def _turns(
+        self, tasks: Mapping[int, RewriteTask], rewritten: Mapping[int, Rewritten], done: WorkDone
+    ) -> Iterator[dict[int, RewriteTask]]:
+        """What is rewritten together: the first range of a new table before its others, which then know what it found
+        out."""
         held = _after_first_per_table(tasks)
-        at_once = {index: task for index, task in tasks.items() if index not in held}
-        rewritten = self._rewrite_together(at_once, done)
+        yield {index: task for index, task in tasks.items() if index not in held}
         chosen = {
             tasks[index].partition.topic_id: outcome.settings
             for index, outcome in rewritten.items()
             if outcome.settings is not None
         }
-        later = {
+        yield {
             index: task.again(
                 table=replace(self._topics.of(task.partition).facts(), settings=chosen.get(task.partition.topic_id)),
                 attempt=task.attempt,
@@ -136,13 +138,12 @@ class RangeWork:
             for index, task in held.items()
             if task.partition not in done.failures
         }
-        rewritten.update(self._rewrite_together(later, done))
-        tasks.update(at_once)
-        tasks.update(later)
-        return rewritten
 
-    def _rewrite_together(self, tasks: dict[int, RewriteTask], done: WorkDone) -> dict[int, Rewritten]:
-        """Rewrite; resolve the schemas that some miss; rewrite those again, for a bounded number of rounds."""
+    def _rewrite(self, tasks: dict[int, RewriteTask], done: WorkDone) -> dict[int, Rewritten]:
+        """Rewrite; resolve the schemas that some miss; rewrite those again, for a bounded number of rounds.
+
+        ``tasks`` is left with the facts each file was written with.
+        """
         rewritten: dict[int, Rewritten] = {}
         pending = dict(tasks)
         for _ in range(_SCHEMA_ROUNDS):

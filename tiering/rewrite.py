@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from heapq import nsmallest
 from pathlib import Path
 
@@ -26,48 +27,27 @@ def rewrite_segment(task: RewriteTask) -> RewriteOutcome:
 
     Memory: one block of records, its columns, one row group. Raises Corrupt, Unavailable, Invalid.
     """
-    rewrite = _Rewrite(task)
-    try:
-        return rewrite.run()
-    finally:
-        rewrite.close()
-
-
-class _Rewrite:
-    def __init__(self, task: RewriteTask) -> None:
-        self._task = task
-        self._codecs = RowCodecs.of(task.table)
-        self._file = RecordFile(task.table, task.file_name, self._codecs)
-
-    def run(self) -> RewriteOutcome:
-        task = self._task
-        value_bytes = 0
-        blocks = read_segment(
-            task.segment_path,
-            partition=task.partition,
-            offsets=task.range,
-            aborted=task.aborted,
-            block_bytes=BLOCK_BYTES,
-            closed=task.closed,
-        )
+    codecs = RowCodecs.of(task.table)
+    value_bytes = 0
+    blocks = read_segment(
+        task.segment_path,
+        partition=task.partition,
+        offsets=task.range,
+        aborted=task.aborted,
+        block_bytes=BLOCK_BYTES,
+        closed=task.closed,
+    )
+    with closing(RecordFile(task.table, task.file_name, codecs)) as file:
         for records in blocks:
-            value, key = self._codecs.decode(records)
+            value, key = codecs.decode(records)
             needed = _needed(value, key, task.table)
             if needed != NeedsSchemas():
                 return needed
             value_bytes += records.value.size_bytes
-            self._file.add(records, value, key)
+            file.add(records, value, key)
         if not task.closed:
             _refuse_short_read(task.segment_path, task)
-        return Rewritten(
-            file=self._file.finish(),
-            digest=self._file.digest,
-            settings=self._file.settings,
-            value_bytes=value_bytes,
-        )
-
-    def close(self) -> None:
-        self._file.close()
+        return Rewritten(file=file.finish(), digest=file.digest, settings=file.settings, value_bytes=value_bytes)
 
 
 def _needed(value: Decoded, key: Decoded | None, table: TableFacts) -> NeedsSchemas:

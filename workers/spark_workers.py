@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 
 from engine.errors import Unavailable
 from workers.spark_session import SparkSettings, abandon_context, is_alive, start_context
-from workers.workers import Answer, Answered, Key, Task, guarded
+from workers.workers import Answer, Answered, Key, Task, answers
 
 _NEXT_STEP = "it is tried again in the next cycle; look at [spark] and at the memory of the machine if it stays."
 
@@ -63,7 +63,7 @@ class SparkWorkers:
                 yield from ((key, error) for keys in (turn, *turns) for key in keys)
                 return
             try:
-                answers = self._run_job(context, work, [tasks[key] for key in turn])
+                found = self._run_job(context, work, [tasks[key] for key in turn])
             except Unavailable as error:
                 deaths += self._context is not context
                 if deaths > MAX_SPARK_DEATHS:
@@ -75,18 +75,18 @@ class SparkWorkers:
                 else:
                     yield turn[0], error
             else:
-                yield from zip(turn, answers, strict=True)
+                yield from zip(turn, found, strict=True)
 
     def _run_job(self, context: Any, work: Callable[[Task], Answer], items: Sequence[Task]) -> list[Answered[Answer]]:
         # Tables' facts are shared by many tasks: pickled together they travel once.
         worker = partial(_answer_tasks, work, pickle.dumps(list(items), protocol=pickle.HIGHEST_PROTOCOL))
         try:
             tasks = context.parallelize(range(len(items)), len(items))
-            answers = dict(tasks.mapPartitions(worker).collect())
+            pickled = dict(tasks.mapPartitions(worker).collect())
         except (PySparkException, Py4JError, OSError, AttributeError) as error:
             self._let_go_when_dead(context, error)
             raise Unavailable(f"a Spark job failed: {_reason(error)}", next_step=_NEXT_STEP) from error
-        return [pickle.loads(answers[index]) for index in range(len(items))]
+        return [pickle.loads(pickled[index]) for index in range(len(items))]
 
     def _let_go_when_dead(self, context: Any, error: Exception) -> None:
         with self._lock:
@@ -102,8 +102,8 @@ def _answer_tasks(
 ) -> Iterator[tuple[int, bytes]]:
     """What runs in a Python worker: a task's number in, the number with its pickled answer out."""
     items = pickle.loads(pickled_items)
-    for index in indexes:
-        yield index, pickle.dumps(guarded(work, items[index]), protocol=pickle.HIGHEST_PROTOCOL)
+    for index, answer in answers(work, ((index, items[index]) for index in indexes)):
+        yield index, pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _reason(error: Exception) -> str:

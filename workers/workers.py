@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeAlias, TypeVar
 
 from engine.errors import FloebergError, Unavailable
@@ -32,17 +32,22 @@ class Workers(Protocol):
         """
 
 
-def guarded(work: Callable[[Task], Answer], task: Task) -> Answered[Answer]:
-    """``work(task)`` for a worker's loop: an error that nobody foresaw is its task's, not the job's."""
-    try:
-        return work(task)
-    except FloebergError as error:
-        return error
-    except Exception as error:  # noqa: BLE001 - the outermost guard of the worker's loop
-        return Unavailable(
-            f"a task ended with an error that is not one of ours: {error!r}",
-            next_step="it is tried again; if it stays, report it with this message.",
-        )
+def answers(
+    work: Callable[[Task], Answer], tasks: Iterable[tuple[Key, Task]]
+) -> Iterator[tuple[Key, Answered[Answer]]]:
+    """A worker's loop, one task after the other: an error that nobody foresaw is its task's, not the job's."""
+    for key, task in tasks:
+        answer: Answered[Answer]
+        try:
+            answer = work(task)
+        except FloebergError as error:
+            answer = error
+        except Exception as error:  # noqa: BLE001 - the outermost guard of the worker's loop
+            answer = Unavailable(
+                f"a task ended with an error that is not one of ours: {error!r}",
+                next_step="it is tried again; if it stays, report it with this message.",
+            )
+        yield key, answer
 
 
 class InProcessWorkers:
@@ -55,5 +60,4 @@ class InProcessWorkers:
         pass
 
     def run(self, work: Callable[[Task], Answer], tasks: Mapping[Key, Task]) -> Iterator[tuple[Key, Answered[Answer]]]:
-        for key, task in tasks.items():
-            yield key, guarded(work, task)
+        return answers(work, tasks.items())

@@ -35,7 +35,14 @@ class WriterSchemas(Generic[Opened]):
     def get(self, schema_id: int) -> Opened | None:
         """None where ``problem_of`` says why. A schema that can't be used is no error of the block that names it."""
         if schema_id not in self._opened and schema_id not in self._problems:
-            self._open(schema_id)
+            text = self._spec.schemas.get(schema_id)
+            try:
+                if text is None:
+                    self._problems[schema_id] = self._lack_of(schema_id)
+                else:
+                    self._opened[schema_id] = self._open_schema(schema_id, text)
+            except Invalid as error:
+                self._problems[schema_id] = f"schema {schema_id} can't be used: {error.problem}"
         return self._opened.get(schema_id)
 
     def parts(
@@ -77,19 +84,10 @@ class WriterSchemas(Generic[Opened]):
     def _is_inferred(self, schema_id: int) -> bool:
         return self._infers and schema_id < 0
 
-    def _open(self, schema_id: int) -> None:
-        text = self._spec.schemas.get(schema_id)
-        if text is None and self._is_inferred(schema_id):
-            self._problems[schema_id] = "no schema is inferred yet from the values before it"
-            return
-        if text is None:
-            why = self._spec.unresolved.get(schema_id, "it is not known")
-            self._problems[schema_id] = f"schema {schema_id} is unavailable: {why}"
-            return
-        try:
-            self._opened[schema_id] = self._open_schema(schema_id, text)
-        except Invalid as error:
-            self._problems[schema_id] = f"schema {schema_id} can't be used: {error.problem}"
+    def _lack_of(self, schema_id: int) -> str:
+        if self._is_inferred(schema_id):
+            return "no schema is inferred yet from the values before it"
+        return f"schema {schema_id} is unavailable: {self._spec.unresolved.get(schema_id, 'it is not known')}"
 
 
 def ids_of(schema_id: pa.Array, row_count: int) -> NDArray[np.int32]:

@@ -247,12 +247,10 @@ class ParquetFooter:
         fields: ThriftStruct = tape.unpack(0)
         return fields
 
-    def row_group(self, index: int) -> RowGroup:
-        """The description of row group ``index``. Raises Corrupt when it isn't one."""
-        return self.described_group(index, self.group_fields(index))
-
-    def described_group(self, index: int, fields: ThriftStruct) -> RowGroup:
-        """What ``group_fields`` gave, understood. Raises Corrupt when it describes no row group."""
+    def row_group(self, index: int, fields: ThriftStruct | None = None) -> RowGroup:
+        """The description of row group ``index``; ``fields``: what ``group_fields`` gave. Raises Corrupt when it isn't
+        one."""
+        fields = self.group_fields(index) if fields is None else fields
         try:
             if len(fields[1]) != len(self.columns):
                 raise Corrupt(

@@ -140,7 +140,9 @@ class TableSession:
         mine = _Waiting(change)
         with self._turn(mine) as leads:
             if leads:
-                self._commit_with_others(mine)
+                with self._group(mine) as (group, is_alone):
+                    # Nobody commits between a look now and the commit; a local catalog's look costs next to nothing.
+                    self._attempt(group, looks=is_alone)
         if mine.error is not None:
             raise mine.error
         assert mine.result is not None, "who is not in the queue any more has a result"
@@ -170,13 +172,15 @@ class TableSession:
                     group.append(other)
         return group
 
-    def _commit_with_others(self, leader: _Waiting) -> None:
+    @contextlib.contextmanager
+    def _group(self, leader: _Waiting) -> Iterator[tuple[Sequence[_Waiting], bool]]:
+        """This process's turn: who is committed for in it, and whether no other process commits to the table. An error
+        inside is that of all who are not done."""
         group = [leader]
         try:
             with self._turns.turn() as is_alone:
                 group = self._group_of(leader)
-                # Nobody commits between a look now and the commit; a local catalog is looked at for next to nothing.
-                self._attempt(group, looks=is_alone)
+                yield group, is_alone
         except FloebergError as error:
             for one in group:
                 if not one.is_done:
@@ -195,7 +199,8 @@ class TableSession:
             if attempt == COMMIT_ATTEMPTS or (attempt and is_late):
                 raise Unavailable(f"the commit met a conflict {attempt} times", topic=self.topic)
             try:
-                self._send(state, decided)
+                self._staged(state, decided).commit_once()
+                self._settle(state.table, decided)
                 number = state.table.metadata.last_sequence_number
                 return self._turns.note_commit(began_ms=tried_ms, sequence_number=number)
             except CommitConflict as conflict:
@@ -227,8 +232,8 @@ class TableSession:
                 decided.append((one, decision))
         return state, decided
 
-    def _send(self, state: _State, decided: _Decided) -> None:
-        """Stage what was decided on the state, and commit it once. Not answered, the state is not built upon again."""
+    def _staged(self, state: _State, decided: _Decided) -> TableTransaction:
+        """What was decided on the state, ready to be committed. Not answered, the state is not built upon again."""
         self._state = None
         transaction, (leader, first) = TableTransaction(state.table), decided[0]
         assert leader.change is not None, "only changes are decided"
@@ -241,9 +246,12 @@ class TableSession:
             snapshot_id = transaction.stage_snapshot(leader.change.producer, updates)
             for one, decision in decided:
                 one.attempts.append((snapshot_id, decision.outcomes_if_committed))
-        transaction.commit_once()
+        return transaction
+
+    def _settle(self, table: Table, decided: _Decided) -> None:
+        """``table`` is what the commit made of it."""
         reach(FaultPoint.WRITER_TOLD)
-        self._state = _State(state.table, self.loader.view(state.table))
+        self._state = _State(table, self.loader.view(table))
         for one, decision in decided:
             one.settle(decision, self._state)
 

@@ -56,7 +56,7 @@ class FileClaims:
     def false_in_group(self, index: int, rows: pa.Table) -> Iterator[str]:
         """``rows`` are the row group's, as pyarrow decodes them. Raises Corrupt where pages or index can't be read."""
         fields = self.footer.group_fields(index)
-        group = self.footer.described_group(index, fields)
+        group = self.footer.row_group(index, fields)
         shown = self.shown.row_group(index)
         self._row_count += rows.num_rows
         self._parts += _parts_of(group)
