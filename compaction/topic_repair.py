@@ -37,8 +37,7 @@ from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts, TopicTable
 from topics.needs_schemas import NeedsSchemas
 from topics.topic_schemas import TopicSchemas
-from workers.read_back import ReadBackTask, proof_of, read_back
-from workers.workers import Workers
+from workers.workers import ReadBackTask, Workers, proof_of, read_back
 
 SCHEMAS_A_TURN = 64
 """Asked for in one turn: a source may take long to refuse each."""

@@ -22,8 +22,7 @@ from engine.topic_partition import TopicIdPartition
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.observation import PartitionState
 from tiering.observer import Observed, StateObserver
-from tiering.partition_record import PartitionRecords
-from tiering.partition_report import report_partition
+from tiering.partition_record import PartitionRecords, report_partition
 from tiering.planner import PlannedRange, RangePlan, Waiting, partitions_with_work, plan_ranges
 from tiering.range_work import RangeWork, ReadyAppend
 from tiering.segment_hold import SegmentHold

@@ -16,14 +16,11 @@ from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.topic_partition import TopicIdPartition
 from tiering.observation import PartitionLog
 from tiering.planner import PlannedRange
-from tiering.rewrite import rewrite_segment
-from tiering.rewrite_task import RewriteTask, Rewritten
+from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 from tiering.spool import is_of_topic
-from tiering.tiered_topic import TieredTopic
-from tiering.tiered_topics import TieredTopics
+from tiering.tiered_topics import TieredTopic, TieredTopics
 from topics.needs_schemas import NeedsSchemas
-from workers.read_back import ReadBackTask, proof_of, read_back
-from workers.workers import Workers
+from workers.workers import ReadBackTask, Workers, proof_of, read_back
 
 _SCHEMA_ROUNDS = 8
 """How often one cycle resolves schemas and tries again; each round gets a block further at least."""

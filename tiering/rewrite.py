@@ -1,18 +1,28 @@
-"""The rewrite of one segment range: log bytes in, one Parquet file and its description out."""
+"""The rewrite of one segment range: log bytes in, one Parquet file and its description out.
+
+What goes to a worker and comes back are plain values, picklable.
+"""
 
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from pathlib import Path
+from typing import TypeAlias
 
 from engine.errors import Corrupt
 from engine.formats.codec import EVERY_OTHER_ID, CodecSpec, Decoded
+from engine.kafka_log.segment import AbortedTransaction
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
+from engine.offset_range import OffsetRange
+from engine.parquet.settings import ParquetSettings
+from engine.records.digest import RangeDigest
+from engine.table.data_file import FileDescription, FileName
 from engine.table.rows.record_file import RecordFile
 from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts
-from tiering.rewrite_task import RewriteOutcome, RewriteTask, Rewritten
+from engine.topic_partition import TopicIdPartition
 from topics.needs_schemas import NeedsSchemas
 
 BLOCK_BYTES = 16 << 20
@@ -20,6 +30,49 @@ BLOCK_BYTES = 16 << 20
 
 MOST_IDS_AT_ONCE = 1000
 """Schemas that one block asks for: values that only begin as framed ones name as many as there are values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteTask:
+    """Turn the committed records of ``range`` in one segment file into one data file.
+
+    ``closed`` is False for a segment that still grows; ``attempt`` makes the file's name this attempt's own.
+    """
+
+    table: TableFacts
+    partition: TopicIdPartition
+    range: OffsetRange
+    leader_epoch: int
+    segment_path: Path
+    closed: bool
+    aborted: tuple[AbortedTransaction, ...]
+    attempt: str
+
+    @property
+    def file_name(self) -> FileName:
+        return FileName(
+            partition=self.partition.partition, range=self.range, leader_epoch=self.leader_epoch, attempt=self.attempt
+        )
+
+    def again(self, *, table: TableFacts, attempt: str) -> RewriteTask:
+        """The same work with newer facts, as an attempt of its own."""
+        return replace(self, table=table, attempt=attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """``file`` is None where the range holds no committed record; ``digest`` is that of the log's records.
+
+    ``settings``: the encodings the file was written with, None without a file. ``value_bytes``: of all values read.
+    """
+
+    file: FileDescription | None
+    digest: RangeDigest
+    settings: ParquetSettings | None
+    value_bytes: int
+
+
+RewriteOutcome: TypeAlias = Rewritten | NeedsSchemas
 
 
 def rewrite_segment(task: RewriteTask) -> RewriteOutcome:

@@ -1,16 +1,155 @@
-"""The topics whose partitions lie here, by topic id, with their tables."""
+"""The topics whose partitions lie here, by topic id, each with its table as this process last saw it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
 from engine.clock import Clock
-from engine.errors import FloebergError
+from engine.errors import FloebergError, Unavailable
+from engine.formats.proposals import first_fields
+from engine.parquet.settings import ParquetSettings
+from engine.table.commit.judge import check_same
+from engine.table.commit.range_append import CommitResult, RangeAppend
 from engine.table.commit.writer import TableWriter
+from engine.table.ledger import LedgerEntry, Outcome
+from engine.table.topic_table import TableFacts, TopicTable
 from engine.topic_partition import TopicIdPartition
-from tiering.tiered_topic import TieredTopic
 from tiering.tiering_limits import TieringLimits
+from topics.needs_schemas import NeedsSchemas
 from topics.topic_rule import TopicRule, rule_of
+from topics.topic_schemas import TopicSchemas
+
+
+class TieredTopic:
+    """Opens the table, creates it with the first work, keeps the newest state that the writer gave back."""
+
+    def __init__(
+        self, *, topic: str, topic_id: str, rule: TopicRule, writer: TableWriter, clock: Clock, limits: TieringLimits
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.rule = rule
+        self.table: TopicTable | None = None
+        self._writer = writer
+        self._clock = clock
+        self._limits = limits
+        self.schemas = TopicSchemas(
+            topic=topic,
+            rule=rule,
+            writer=writer,
+            clock=clock,
+            patience_ms=limits.schema_patience_ms,
+            retry_ms=limits.schema_retry_ms,
+        )
+        self._opened_at_ms: int | None = None
+        self._ask_newest_at_ms: int | None = 0 if rule.use_latest else None
+
+    def open(self) -> None:
+        """Read the table where it was not read yet. Raises Unavailable, Corrupt, Invalid."""
+        if self._opened_at_ms is None:
+            self.table = self._writer.open(self.topic, self.topic_id)
+            self._opened_at_ms = self._clock.monotonic_ms()
+
+    def check_settings(self) -> None:
+        """That the settings keep the topic as its table was made to. Raises Invalid."""
+        if self.table is not None:
+            self.rule.check_table(self.table)
+
+    def mark_stale(self) -> None:
+        """Somebody else may have committed: read the table again before the next plan."""
+        self._opened_at_ms = None
+
+    def mark_stale_when_old(self) -> None:
+        """As ``mark_stale``, but not more often than the limits say."""
+        now_ms = self._clock.monotonic_ms()
+        if self._opened_at_ms is not None and now_ms - self._opened_at_ms >= self._limits.reload_interval_ms:
+            self._opened_at_ms = None
+
+    def ledger(self, partition: int) -> LedgerEntry | None:
+        """The ledger's line; None before the first commit."""
+        return None if self.table is None else self.table.ledger.get(partition)
+
+    def ensure(self, cluster_id: str, *, is_gone: bool) -> None:
+        """Create the table unless it is there. Raises Unavailable, Corrupt, Invalid.
+
+        ``is_gone``: the broker has this incarnation no more, what is left of it lies in the spool.
+        """
+        rule = self.rule
+        codec, key_codec = rule.codec, rule.key_codec
+        if self.table is not None:
+            self._require_warehouse(self.table)
+            if not is_gone:
+                check_same(self.table, cluster_id, rule.layout, codec, key_codec)
+            return
+        self.table = self._writer.ensure(
+            topic=self.topic,
+            topic_id=self.topic_id,
+            cluster_id=cluster_id,
+            layout=rule.layout,
+            codec=codec,
+            value_fields=first_fields(codec),
+            key_codec=key_codec,
+            key_fields=() if key_codec is None else first_fields(key_codec),
+            is_gone=is_gone,
+        )
+        self._opened_at_ms = self._clock.monotonic_ms()
+
+    def _require_warehouse(self, table: TopicTable) -> None:
+        """A disk that is not mounted leaves an empty folder that could be written to as well: files would go to the
+        wrong disk, and be hidden once the right one is back."""
+        if table.warehouse.exists(table.metadata_location):
+            return
+        # Or others have committed so often since it was read that its metadata file was removed.
+        self.mark_stale()
+        raise Unavailable(
+            "the warehouse does not have the table's own metadata",
+            topic=self.topic,
+            file=table.metadata_location,
+            next_step="see that the warehouse's disk is mounted, and that it is the one the table was made on.",
+        )
+
+    @property
+    def wants_newest(self) -> bool:
+        """Whether the table may get columns now from schemas that no record has named yet."""
+        return self._ask_newest_at_ms is not None and self._clock.monotonic_ms() >= self._ask_newest_at_ms
+
+    def add_newest(self) -> None:
+        """Give the table the columns of its subjects' newest schemas, once there are some. A registry that is away is
+        asked again later: records bring the schemas they need. Raises Unavailable, Corrupt, CommitUnknown of the table.
+        """
+        assert self.table is not None, "columns are added after ensure"
+        self._ask_newest_at_ms = self._clock.monotonic_ms() + self._limits.reload_interval_ms
+        self.table, has_some = self.schemas.add_newest(self.table)
+        if has_some:
+            self._ask_newest_at_ms = None
+
+    def facts(self) -> TableFacts:
+        """What workers need of the table, the ids that were given up included."""
+        assert self.table is not None, "facts are asked for after ensure"
+        return self.schemas.facts(self.table)
+
+    def resolve(self, needed: NeedsSchemas) -> Unavailable | None:
+        """Get these ids into the table, or give them up; the error to wait out when the source is away.
+
+        Raises Unavailable, Corrupt, CommitUnknown of the table.
+        """
+        assert self.table is not None, "schemas are asked for by records, which need a table"
+        self.table, waiting = self.schemas.resolve(self.table, needed)
+        return waiting
+
+    def commit(self, appends: Sequence[RangeAppend], settings: ParquetSettings | None) -> CommitResult:
+        """One commit; what the table refuses makes it stale. Raises Unavailable, CommitUnknown, Invalid, Corrupt."""
+        assert self.table is not None, "appends come from files of the table"
+        try:
+            result = self._writer.commit(self.table, appends, settings)
+        except BaseException:
+            self.mark_stale()
+            raise
+        self.table = result.table
+        refused = any(item.outcome not in {Outcome.COMMITTED, Outcome.ALREADY_THERE} for item in result.results)
+        if refused or result.table.foreign is not None:
+            self.mark_stale()
+        return result
 
 
 class TieredTopics:

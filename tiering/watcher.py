@@ -10,8 +10,7 @@ from typing import Generic, TypeVar
 
 from engine.clock import Clock
 from engine.errors import FloebergError, Invalid, Unavailable
-from engine.kafka_log.leader_epochs import LeaderEpochs
-from engine.kafka_log.log_directory import LogDirectoryScan, PartitionDirectory, scan_log_directories
+from engine.kafka_log.log_directory import LeaderEpochs, LogDirectoryScan, PartitionDirectory, scan_log_directories
 from engine.kafka_log.segment import Segment, list_segments
 from engine.records.records import UNKNOWN_EPOCH
 from engine.topic_partition import TopicIdPartition

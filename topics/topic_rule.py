@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from engine.formats.codec import CodecSpec
 from engine.schemas.source import SchemaSource
 from engine.table.columns import TableLayout
-from engine.table.commit.identity import check_settings
+from engine.table.commit.judge import check_settings
 from engine.table.topic_table import TopicTable
 
 _INTERNAL_PREFIX = "__"

@@ -24,8 +24,7 @@ from engine.records.records import Records
 from engine.table.data_file import FileFooter, FileName, parse_file_name
 from engine.table.manifests import TableFile
 from engine.table.proof.file_claims import FileClaims
-from engine.table.proof.leaf_facts import Leaf, LeafFacts
-from engine.table.proof.manifest_claims import LeafClaim, false_claims
+from engine.table.proof.leaf_facts import Leaf, LeafClaim, LeafFacts, false_claims
 from engine.table.proof.verification import check_magic, open_rows, opened
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts

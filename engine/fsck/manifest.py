@@ -15,7 +15,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, Manifes
 from engine.fsck.file import ListedFile
 from engine.table.data_file import footer_checksum_of
 from engine.table.manifests import listed_manifests, manifest_entries, reading_metadata
-from engine.table.proof.manifest_claims import claims_of
+from engine.table.proof.leaf_facts import claims_of
 from engine.table.topic_table import TopicTable
 
 

@@ -3,13 +3,14 @@
 A partition's directory is ``<topic>-<partition>``; three suffixes mark another state, each after a dot and a unique
 id: ``<topic>-<partition>.<id>-future`` (a replica being moved to another log directory), ``-stray`` (a replica the
 cluster no longer knows), ``-delete`` (waiting to be removed). Under ``-stray`` and ``-delete`` a long topic name is
-cut so that the whole fits 255 characters. ``partition.metadata`` in it has the topic id (KIP-516). Source: Kafka's
+cut so that the whole fits 255 characters. In it, ``partition.metadata`` has the topic id (KIP-516). Source: Kafka's
 ``LocalLog.parseTopicPartitionName``, ``LogManager`` and ``PartitionMetadataFile``.
 """
 
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from typing import Final
 
 from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
 from engine.topic_partition import TopicIdPartition
+
+EPOCHS_FILE: Final = "leader-epoch-checkpoint"
+_EPOCHS_VERSION: Final = "0"
 
 # Kafka's topic names: letters, digits, dot, underscore, hyphen; 249 characters at most.
 _NAME: Final = re.compile(
@@ -38,6 +42,64 @@ _METADATA_TEXT: Final = re.compile(
 _METADATA_VERSION: Final = "0"
 # Kafka's own stand-in for "no id", which it refuses in this file too.
 _ZERO_ID: Final = bytes(16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderEpochs:
+    """``leader-epoch-checkpoint``: which leader epoch wrote which offsets of a partition (KIP-101).
+
+    ``entries``: (epoch, start offset), both strictly rising; an epoch lasts to the next one's start. Kafka's checkpoint
+    files are text: a version, a count of entries, then one entry a line (``CheckpointFile``).
+    """
+
+    entries: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def read(cls, directory: Path) -> LeaderEpochs:
+        """The file in a partition's directory; empty when there is none yet. Errors: Unavailable, Corrupt."""
+        path = directory / EPOCHS_FILE
+        try:
+            return cls.from_text(path.read_text(encoding="utf-8"), file=str(path))
+        except FileNotFoundError:
+            return cls(entries=())
+        except OSError as error:
+            raise Unavailable(f"A checkpoint file can't be read: {error.strerror}", file=str(path)) from error
+        except UnicodeDecodeError as error:
+            raise _corrupt("is not text", str(path)) from error
+
+    @classmethod
+    def from_text(cls, text: str, *, file: str) -> LeaderEpochs:
+        """A text without version or without count has no entries, as Kafka reads it (it creates the file empty).
+
+        Errors: Corrupt, naming ``file``, when the text is not what Kafka writes.
+        """
+        if len(text.splitlines()) < 2:
+            return cls(entries=())
+        version, count, *lines = text.splitlines()
+        if version.strip() != _EPOCHS_VERSION:
+            raise _corrupt(f"has version {version!r}, not {_EPOCHS_VERSION}", file)
+        if count.strip() != str(len(lines)):
+            raise _corrupt(f"says it has {count!r} entries and has {len(lines)}", file)
+        entries = tuple(_entry(line, file) for line in lines)
+        for before, after in itertools.pairwise(entries):
+            if not (before[0] < after[0] and before[1] < after[1]):
+                raise _corrupt("has leader epochs that do not rise with their offsets", file)
+        return cls(entries=entries)
+
+
+def _entry(line: str, file: str) -> tuple[int, int]:
+    try:
+        epoch, start = (int(part) for part in line.split())
+    except ValueError as error:
+        raise _corrupt(f"has the line {line!r} where an epoch and an offset must be", file) from error
+    if not (-(2**31) <= epoch < 2**31 and -(2**63) <= start < 2**63):
+        raise _corrupt(f"has numbers too large for Kafka: {line!r}", file)
+    return epoch, start
+
+
+def _corrupt(what: str, file: str) -> Corrupt:
+    step = "the broker rewrites it within a minute; if it stays, look at the broker's own log"
+    return Corrupt(f"A checkpoint file {what}", file=file, next_step=step)
 
 
 class DirectoryState(Enum):

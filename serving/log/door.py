@@ -26,8 +26,7 @@ from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment, nu
 from serving.log.commit_signal import CommitSignal
 from serving.log.copy_body import CopyBodies, LengthMissing, TooLarge
 from serving.log.index_format import offset_index_bytes, time_index_bytes
-from serving.log.places import Place, Places
-from serving.log.record_answer import RecordAnswer
+from serving.log.record_answer import Place, Places, RecordAnswer
 
 DOOR = "log"
 """Its name among the doors' metrics."""

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from engine.kafka_log.leader_epochs import LeaderEpochs
+from engine.kafka_log.log_directory import LeaderEpochs
 from tests.cluster.cluster import DROPPED, MIB, Cluster
 from tests.cluster.load import Load
 from tests.native.stage import eventually

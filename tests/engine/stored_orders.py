@@ -40,8 +40,7 @@ from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
-from tiering.rewrite import rewrite_segment
-from tiering.rewrite_task import RewriteTask, Rewritten
+from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 
 TOPIC = "orders"
 TOPIC_ID = "Zm9yLXRlc3RzLW9ubHktMQ"

@@ -27,10 +27,8 @@ from engine.table.proof.verification import Verification
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
 from tests.tiering.broker_on_disk import BrokerOnDisk
-from tiering.rewrite import rewrite_segment
-from tiering.rewrite_task import RewriteTask, Rewritten
-from workers.read_back import ReadBackTask, read_back
-from workers.workers import InProcessWorkers, Workers
+from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
+from workers.workers import InProcessWorkers, ReadBackTask, Workers, read_back
 
 CLUSTER_ID = "evolution"
 NOTHING: Mapping[str, str] = {}

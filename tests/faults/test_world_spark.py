@@ -13,8 +13,7 @@ from engine.topic_partition import TopicIdPartition
 from tests.faults.broken_world import BrokenWorld
 from tests.faults.deadly_path import DeadlyPath
 from tests.faults.jvm_killing_path import JvmKillingPath
-from tiering.rewrite import rewrite_segment
-from tiering.rewrite_task import RewriteTask
+from tiering.rewrite import RewriteTask, rewrite_segment
 from workers.spark_session import SparkSettings
 from workers.spark_workers import SparkWorkers
 

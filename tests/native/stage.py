@@ -41,7 +41,7 @@ from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers
 from tests.support.served_routes import served
 from tiering.cycle_report import PartitionReport
 from tiering.loop import TieringLoop
-from tiering.rewrite_task import Rewritten
+from tiering.rewrite import Rewritten
 from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule
 

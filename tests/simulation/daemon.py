@@ -19,7 +19,7 @@ from tests.simulation.cluster import Node
 from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
-from tiering.rewrite_task import Rewritten
+from tiering.rewrite import Rewritten
 from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule
 

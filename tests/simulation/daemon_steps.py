@@ -16,8 +16,7 @@ from tests.simulation.spool_watch import spool_of
 from tests.simulation.world import Seat, World
 from tiering.cycle_report import CycleReport
 from tiering.range_work import aborted_transactions
-from tiering.rewrite import rewrite_segment
-from tiering.rewrite_task import RewriteTask, Rewritten
+from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 from tiering.watcher import LogWatcher
 from workers.workers import answers
 

@@ -16,7 +16,7 @@ from engine.table.data_file import ColumnStats, FileDescription
 from engine.table.rows.parquet_writer import bounds_of
 from tests.engine.parquet.pyarrow_files import described, rewritten
 from tests.simulation.object_store import ObjectStore
-from tiering.rewrite_task import Rewritten
+from tiering.rewrite import Rewritten
 
 
 class Damage:

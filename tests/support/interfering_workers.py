@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from engine.table.proof.verification import Verification
-from tiering.rewrite import rewrite_segment
-from tiering.rewrite_task import RewriteOutcome, RewriteTask
-from workers.read_back import ReadBackTask, read_back
-from workers.workers import Answered, InProcessWorkers
+from tiering.rewrite import RewriteOutcome, RewriteTask, rewrite_segment
+from workers.workers import Answered, InProcessWorkers, ReadBackTask, read_back
 
 RewriteTasks: TypeAlias = Mapping[Any, RewriteTask]
 RewriteAnswers: TypeAlias = Iterator[tuple[Any, Answered[RewriteOutcome]]]

@@ -15,7 +15,7 @@ from engine.errors import Corrupt, Invalid, Unavailable
 from engine.schemas.source import FoundSchema, Role, SchemaSource
 from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
-from tiering.rewrite_task import RewriteTask
+from tiering.rewrite import RewriteTask
 from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule
 

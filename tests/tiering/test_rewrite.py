@@ -19,8 +19,7 @@ from engine.table.topic_table import TableFacts
 from engine.topic_partition import TopicIdPartition
 from engine.warehouse.warehouse import Warehouse
 from tests.tiering.broker_on_disk import BrokerOnDisk
-from tiering.rewrite import rewrite_segment
-from tiering.rewrite_task import RewriteTask, Rewritten
+from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 
 
 def string_table(location: Path, partition: TopicIdPartition) -> TableFacts:

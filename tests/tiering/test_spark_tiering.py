@@ -24,12 +24,10 @@ from tests.faults.deadly_path import DeadlyPath
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from tests.tiering.test_rewrite import string_table
 from tiering.loop import TieringLoop
-from tiering.rewrite import rewrite_segment
-from tiering.rewrite_task import RewriteTask, Rewritten
+from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 from topics.topic_rule import TopicRule
-from workers.read_back import ReadBackTask, read_back
 from workers.spark_workers import SparkWorkers
-from workers.workers import Answer, Answered, InProcessWorkers, Task, Workers
+from workers.workers import Answer, Answered, InProcessWorkers, ReadBackTask, Task, Workers, read_back
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark-workers")]
 

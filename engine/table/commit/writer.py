@@ -20,7 +20,7 @@ from engine.parquet.settings import ParquetSettings
 from engine.table.catalog import access as catalogs
 from engine.table.columns import TableLayout, iceberg_schema
 from engine.table.commit.change import Committed
-from engine.table.commit.identity import check_older_incarnation, check_same, topic_id_of
+from engine.table.commit.judge import check_older_incarnation, check_same, topic_id_of
 from engine.table.commit.range_append import AppendRanges, AppendResult, CommitResult, RangeAppend, SetLogStart
 from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
 from engine.table.commit.schema_change import AddColumns, AddSchemas

@@ -23,8 +23,7 @@ from engine.errors import Corrupt
 from engine.parquet import thrift_kernels as walk
 from engine.parquet.footer import ColumnChunk
 from engine.parquet.thrift import LIST, ThriftStruct, ThriftTape
-from engine.table.proof.leaf_facts import LeafFacts
-from engine.table.proof.manifest_claims import bound_value
+from engine.table.proof.leaf_facts import LeafFacts, bound_value
 
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 _UNCOMPRESSED = 0

@@ -19,8 +19,7 @@ from engine.table.foreign.adopted_rows import adopted_records
 from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.live_files import LiveFiles
 from engine.table.manifests import TableFile
-from engine.table.proof.leaf_facts import Leaf, LeafFacts
-from engine.table.proof.manifest_claims import LeafClaim, false_claims
+from engine.table.proof.leaf_facts import Leaf, LeafClaim, LeafFacts, false_claims
 from engine.table.proof.verification import Verification, verify_file
 from engine.table.topic_table import TopicTable
 

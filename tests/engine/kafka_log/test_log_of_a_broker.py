@@ -12,8 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from engine.broker import KafkaBroker
 from engine.errors import Unavailable
 from engine.kafka_log.compression import Compression
-from engine.kafka_log.leader_epochs import LeaderEpochs
-from engine.kafka_log.log_directory import PartitionDirectory, scan_log_directories
+from engine.kafka_log.log_directory import LeaderEpochs, PartitionDirectory, scan_log_directories
 from engine.kafka_log.segment import AbortedTransaction, list_segments, read_transaction_index
 from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
 from engine.offset_range import OffsetRange

@@ -84,7 +84,7 @@ def status_of(client: socket.socket) -> int:
 
 
 def test_readers_that_take_nothing_make_room_for_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("serving.log.places.STALLED_MS", 100)
+    monkeypatch.setattr("serving.log.record_answer.STALLED_MS", 100)
     limits = LogDoorLimits(max_reads=4)
     # None is hung up on for its stalling alone: here it is the newcomers that want the places.
     with (

@@ -6,8 +6,7 @@ import threading
 from pathlib import Path
 
 from engine.clock import SystemClock
-from engine.table.commit import turns as commit_turns
-from engine.table.commit.turns import CommitTurns
+from engine.table.commit.transaction import LONGEST_WAIT_MS, CommitTurns
 from tests.engine.table.table_examples import StillClock
 
 
@@ -72,4 +71,4 @@ def test_attempts_lost_shorten_the_wait_and_silence_lengthens_it() -> None:
         turns.wait_after_silence(attempt)
     new, veteran, first, last = clock.waited_ms
     assert new > veteran
-    assert first < last <= commit_turns.LONGEST_WAIT_MS
+    assert first < last <= LONGEST_WAIT_MS

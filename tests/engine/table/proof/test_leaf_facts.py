@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.table.proof.leaf_facts import Leaf, LeafFacts, leaf_facts, merge_facts
-from engine.table.proof.manifest_claims import LeafClaim, bound_value, false_claims
+from engine.table.proof.leaf_facts import Leaf, LeafClaim, LeafFacts, bound_value, false_claims, leaf_facts, merge_facts
 from engine.table.rows.parquet_writer import bounds_of
 
 
