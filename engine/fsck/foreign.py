@@ -10,9 +10,8 @@ from engine.fsck.report import Damage, Finding, Severity
 from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.table.foreign.adopted_rows import adopted_records
 from engine.table.foreign.examination import broken, examine_files, gather_in_process
-from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.manifests import TableFile
-from engine.table.topic_table import TopicTable
+from engine.table.topic_table import SOMEBODY_ELSE, TopicTable
 
 
 def judge_foreign_change(table: TopicTable) -> tuple[TopicTable, list[Finding]]:

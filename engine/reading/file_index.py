@@ -17,10 +17,9 @@ from engine.parquet.page_index import PageLayout, read_page_layout
 from engine.parquet.ranged_file import RangedFile, ReadCount, input_cache, row_group_cache
 from engine.reading.footer_cache import FooterCache
 from engine.table.data_file import FileFooter, check_footer
-from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.live_files import LiveFiles, PartitionFiles
 from engine.table.manifests import TableFile
-from engine.table.topic_table import TopicTable
+from engine.table.topic_table import SOMEBODY_ELSE, TopicTable
 
 _OPEN_FILE_BYTES = 6 << 10
 """Of the objects around a footer: its strings, arrays, lock, and the file's own values."""

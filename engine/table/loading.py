@@ -23,7 +23,6 @@ from engine.table.adopted_range import AdoptedRange, adopted_from_json
 from engine.table.catalog.metadata_errors import UNDECODABLE
 from engine.table.columns import TableLayout
 from engine.table.ledger import parse_ledger, ranges_from_json
-from engine.table.lineage import foreign_change
 from engine.table.manifest_seal import changed
 from engine.table.properties import (
     ADOPTED_PREFIX,
@@ -41,7 +40,7 @@ from engine.table.properties import (
     CodecProperties,
 )
 from engine.table.seal import current_manifest_seal, new_schema_seal_property, seal_property, sealed_schema
-from engine.table.topic_table import TopicTable
+from engine.table.topic_table import TopicTable, foreign_change
 from engine.warehouse.warehouse import Warehouse
 
 _KEPT_METADATA_FILES = 100

@@ -1,24 +1,186 @@
-"""A topic's table as it was loaded: a frozen view of what its properties say, and what a worker needs of it."""
+"""A topic's table as it was loaded: a frozen view of what its properties say, and what a worker needs of it.
+
+What another program did to it since Floeberg last sealed it is told from the table's metadata alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 
-from engine.errors import Corrupt
+from engine.errors import Corrupt, Invalid
 from engine.formats.codec import CodecSpec
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.table.adopted_range import AdoptedRange
 from engine.table.columns import TableLayout, arrow_schema, key_fields, key_fields_of, value_fields
 from engine.table.data_file import FileName, data_path
-from engine.table.ledger import LedgerEntry
-from engine.table.lineage import ForeignChange
+from engine.table.ledger import LedgerEntry, ranges_from_json
 from engine.table.manifest_seal import ManifestSeal
+from engine.table.properties import COLUMNS_PROPERTY, RANGE_PREFIX
+from engine.table.seal import (
+    Seal,
+    broken_guards,
+    has_unguarded_columns,
+    is_schema_edited,
+    rules_checksum,
+    seal_of,
+    sealed_checksum,
+    sealed_schema,
+)
 from engine.warehouse.warehouse import Warehouse
+
+SOMEBODY_ELSE = "somebody else changed the table"
+"""How every problem of this kind begins: operators, alarms and the runbook look for it."""
+
+_SNAPSHOTS_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignSnapshot:
+    """A snapshot that Floeberg did not make; ``engine`` as its summary names it, or "an unnamed engine"."""
+
+    snapshot_id: int
+    operation: str
+    engine: str
+
+    def __str__(self) -> str:
+        return f"snapshot {self.snapshot_id} ({self.operation} by {self.engine})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignChange:
+    """How a table differs from what its seal says.
+
+    ``seal`` None: it has none that can be read. ``snapshots`` those between the newest one both histories share and
+    the current one, oldest first; ``sealed_snapshot`` the sealed one where the metadata still has it;
+    ``is_behind``: the current snapshot's history does not hold the sealed one (a rollback, a branch replaced);
+    ``undone`` the ranges, by partition, that snapshots of ours added which the branch no longer has; ``rules_edited``
+    what was edited of that by which rows become records again, in words.
+    """
+
+    seal: Seal | None
+    snapshot_id: int | None
+    snapshots: tuple[ForeignSnapshot, ...]
+    sealed_snapshot: Snapshot | None
+    is_behind: bool
+    undone: dict[int, tuple[OffsetRange, ...]]
+    properties_changed: bool
+    schema_changed: bool
+    uuid_changed: bool
+    rules_edited: tuple[str, ...] = ()
+
+    @property
+    def properties_unproven(self) -> bool:
+        """Whether the ledger and the ranges without a file may be anybody's."""
+        return self.properties_changed or self.seal is None
+
+    @property
+    def files_changed(self) -> bool:
+        """Whether the table's files may be others: its branch is not at the sealed snapshot."""
+        return self.seal is None or self.snapshot_id != self.seal.snapshot_id or self.uuid_changed
+
+    def __str__(self) -> str:
+        parts = []
+        if self.uuid_changed:
+            parts.append("it is another table under the same name")
+        if self.is_behind:
+            at = "no snapshot" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
+            parts.append(f"its branch was set to {at}, whose history lacks Floeberg's newest commit")
+        parts += [str(snapshot) for snapshot in self.snapshots[-_SNAPSHOTS_NAMED:]]
+        if len(self.snapshots) > _SNAPSHOTS_NAMED:
+            parts.append(f"{len(self.snapshots) - _SNAPSHOTS_NAMED} snapshots before")
+        if self.properties_changed:
+            parts.append("Floeberg's own properties were edited")
+        if self.rules_edited:
+            parts.append(f"{', '.join(self.rules_edited)} was edited")
+        if self.schema_changed:
+            parts.append("its columns or its partitioning were changed")
+        return ", ".join(parts) or "it has no seal of Floeberg's"
+
+
+def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
+    """What is not Floeberg's in a table's state; None, at no cost, for a state that Floeberg made."""
+    properties = metadata.properties
+    seal = seal_of(properties)
+    current_id = metadata.current_snapshot_id
+    properties_changed = seal is not None and seal.checksum != sealed_checksum(properties)
+    schema_changed = sealed_schema(properties) != (metadata.current_schema_id, metadata.default_spec_id)
+    uuid_changed = seal is not None and seal.table_uuid not in {None, str(metadata.table_uuid)}
+    same_snapshot = seal is not None and seal.snapshot_id == current_id
+    rules_edited = _rules_edited(metadata, seal, properties_changed=properties_changed)
+    if same_snapshot and not (properties_changed or schema_changed or uuid_changed or rules_edited):
+        return None
+    sealed_id = None if seal is None else seal.snapshot_id
+    ours, theirs = _lineage(metadata, sealed_id), _lineage(metadata, current_id)
+    shared = {snapshot.snapshot_id for snapshot in ours}
+    newer = [snapshot for snapshot in theirs if snapshot.snapshot_id not in shared]
+    kept = {snapshot.snapshot_id for snapshot in theirs}
+    return ForeignChange(
+        seal=seal,
+        snapshot_id=current_id,
+        snapshots=() if same_snapshot or seal is None else tuple(map(_foreign, reversed(newer))),
+        sealed_snapshot=ours[0] if ours else None,
+        is_behind=sealed_id is not None and bool(ours or current_id is None) and sealed_id not in kept,
+        undone=_ranges([snapshot for snapshot in ours if snapshot.snapshot_id not in kept]),
+        properties_changed=properties_changed,
+        schema_changed=schema_changed,
+        uuid_changed=uuid_changed,
+        rules_edited=rules_edited,
+    )
+
+
+def _rules_edited(metadata: TableMetadata, seal: Seal | None, *, properties_changed: bool) -> tuple[str, ...]:
+    edited = [f"the property {name}" for name in broken_guards(metadata.properties)]
+    if has_unguarded_columns(metadata.properties):
+        edited.append(f"the property {COLUMNS_PROPERTY}")
+    if is_schema_edited(metadata):
+        edited.append(f"the schema {metadata.current_schema_id} or the partition spec {metadata.default_spec_id}")
+    # A seal of an earlier version does not say which properties were edited: those that count may be among them.
+    if seal is not None and properties_changed and seal.rules != rules_checksum(metadata.properties):
+        edited.append("a property that says how values are kept")
+    return tuple(edited)
+
+
+def _lineage(metadata: TableMetadata, snapshot_id: int | None) -> list[Snapshot]:
+    """A snapshot and its ancestors, newest first, as far as the metadata has them."""
+    found: list[Snapshot] = []
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    while snapshot_id is not None and (snapshot := by_id.pop(snapshot_id, None)) is not None:
+        found.append(snapshot)
+        snapshot_id = snapshot.parent_snapshot_id
+    return found
+
+
+def _foreign(snapshot: Snapshot) -> ForeignSnapshot:
+    summary = snapshot.summary
+    if summary is None:
+        return ForeignSnapshot(snapshot_id=snapshot.snapshot_id, operation="unknown", engine="an unnamed engine")
+    told = summary.additional_properties
+    engine = " ".join(filter(None, [told.get("engine-name"), told.get("engine-version")]))
+    return ForeignSnapshot(
+        snapshot_id=snapshot.snapshot_id, operation=summary.operation.value, engine=engine or "an unnamed engine"
+    )
+
+
+def _ranges(undone: Sequence[Snapshot]) -> dict[int, tuple[OffsetRange, ...]]:
+    ranges: dict[int, list[OffsetRange]] = {}
+    for snapshot in undone:
+        told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        for name, text in told.items():
+            partition = name.removeprefix(RANGE_PREFIX)
+            if partition == name or not partition.isdecimal():
+                continue
+            try:
+                ranges.setdefault(int(partition), []).extend(ranges_from_json(text))
+            except Invalid:
+                continue  # a summary that somebody else wrote: what is missing is found out from the files
+    return {partition: tuple(sorted(found)) for partition, found in ranges.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,12 +19,11 @@ from engine.table.commit.change import SnapshotUpdate
 from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.data_file import data_folder
 from engine.table.foreign.examination import GatherAll, prove_unbroken
-from engine.table.lineage import SOMEBODY_ELSE, ForeignChange
 from engine.table.loading import TableLoader
 from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY
 from engine.table.seal import schema_seal_property
 from engine.table.sealed_snapshot import AppendFiles
-from engine.table.topic_table import TopicTable
+from engine.table.topic_table import SOMEBODY_ELSE, ForeignChange, TopicTable
 
 JUDGED_AGAIN_MS = 30_000
 """A state that was found broken is looked through again after this long: a file may have been put back."""

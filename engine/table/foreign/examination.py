@@ -26,12 +26,11 @@ from engine.table.catalog.metadata_errors import UNDECODABLE
 from engine.table.data_file import FileFooter
 from engine.table.foreign.adoption import Difference, PartitionFound, files_by_partition, judge_partition
 from engine.table.foreign.evidence import ForeignEvidence, ForeignTask, gather_evidence
-from engine.table.lineage import SOMEBODY_ELSE, ForeignChange, foreign_change
 from engine.table.manifests import NO_PARTITION, ManifestReader, SnapshotFiles, TableFile
 from engine.table.own_columns import columns_property
 from engine.table.properties import ADOPTED_PREFIX
 from engine.table.seal import is_guarded, is_sealed
-from engine.table.topic_table import TopicTable
+from engine.table.topic_table import SOMEBODY_ELSE, ForeignChange, TopicTable, foreign_change
 
 log = structlog.get_logger(__name__)
 

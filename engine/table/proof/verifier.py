@@ -16,12 +16,11 @@ from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.table.data_file import FileDescription
 from engine.table.foreign.adopted_rows import adopted_records
-from engine.table.lineage import SOMEBODY_ELSE
 from engine.table.live_files import LiveFiles
 from engine.table.manifests import TableFile
 from engine.table.proof.leaf_facts import Leaf, LeafClaim, LeafFacts, false_claims
 from engine.table.proof.verification import Verification, verify_file
-from engine.table.topic_table import TopicTable
+from engine.table.topic_table import SOMEBODY_ELSE, TopicTable
 
 REMEMBERED_FILES = 200_000
 """Paths of verified files kept; beyond it the oldest are verified again when asked about. About 40 MB."""

@@ -163,7 +163,10 @@ def records_from_rows(layout: TableLayout, rows: pa.RecordBatch | pa.Table, code
     timestamp = _required(columns, layout.timestamp).view(pa.int64()).to_numpy()
     kept_ms = timestamp_type >= MILLISECONDS_KEPT
     value_columns = {
-        field.name: promoted(columns[field.name], field.type) for field in codecs.value.fields if field.name in columns
+        # Older files have narrower types.
+        field.name: column if column.type == field.type else promoted(column, field.type)
+        for field in codecs.value.fields
+        if (column := columns.get(field.name)) is not None
     }
     return Records(
         offset=offset,
