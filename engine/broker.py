@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
+from engine.backoff import Backoff
 from engine.errors import Invalid, Unavailable
 from engine.topic_partition import TopicIdPartition
 
@@ -23,9 +24,9 @@ UNKNOWN_OFFSET = -1
 # From the standard alphabet of base64 to the URL-safe one of Kafka's own text form.
 _URL_SAFE = str.maketrans("+/", "-_")
 
-_FIRST_TRY_S = 1.0
-"""How long the broker that librdkafka has chosen may take before the metadata is asked for again; doubled with each
-try, up to the request's time-out: until its session is over, a dead broker may be chosen several times."""
+_FIRST_TRY_MS = 1_000
+"""How long the broker that librdkafka has chosen may take before the cluster's metadata is asked for again; doubled
+with each try, up to the request's time-out: until its session is over, a dead broker may be chosen several times."""
 
 _LONGEST_RECONNECT_MS = 1_000
 """Pause between attempts to connect: our own broker, which comes back from a restart, is not waited for any longer."""
@@ -138,6 +139,7 @@ class KafkaBroker:
         """
         self._bootstrap = bootstrap
         self._timeout_s = timeout_ms / 1000
+        self._patience = Backoff(first_ms=_FIRST_TRY_MS, longest_ms=timeout_ms)
         self._described: dict[str, _TopicDescription] = {}
         self._leaders_are_known = True
         conf = {
@@ -225,13 +227,13 @@ class KafkaBroker:
 
     def _by_any_broker(self, ask: Callable[[float], _Answer]) -> _Answer:
         """``ask`` with a time-out in seconds; again, with metadata of now and more patience, when no answer comes."""
-        patience_s = _FIRST_TRY_S
-        while patience_s < self._timeout_s:
+        tries = 0
+        while (patience_ms := self._patience.wait_ms(tries)) < self._patience.longest_ms:
             try:
-                return ask(patience_s)
+                return ask(patience_ms / 1000)
             except Unavailable:
                 self._refresh()
-            patience_s *= 2
+            tries += 1
         return ask(self._timeout_s)
 
     def _refresh(self) -> None:

@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 
 import structlog
 
+from engine.backoff import Backoff
 from engine.bounded_cache import BoundedCache
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
 from engine.schemas.http import NoAnswer
 
 WAIT_MS, WAIT_WINDOW_MS = 3_000, 10_000  # less than a third of a loop's time, and no other topic notices
-FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 30_000  # between questions to a source that is away
+PAUSES = Backoff(first_ms=1_000, longest_ms=30_000)  # between questions to a source that is away
 ERROR_KEPT_MS = 5_000  # how long an error stands for its own question before that is asked again
 MAX_QUESTIONS = 4096  # waiting for an answer: values that are no framed ones name any number of schemas
 MAX_ANSWER_CHARACTERS = 16 << 20  # of all answers that are kept
@@ -69,7 +70,7 @@ class SchemaDesk:
         self._waited_ms = 0
         self._away_error: NoAnswer | None = None
         self._away_since_ms = 0
-        self._pause_ms = FIRST_PAUSE_MS
+        self._pauses = 0
         self._questions = 0
         self._failures = 0
 
@@ -116,7 +117,7 @@ class SchemaDesk:
         return None
 
     def _take(self, key: Hashable, question: Callable[[], Any], kept_ms: int | None) -> None:
-        """Put a question in the row. Raises the error that keeps it from being asked now."""
+        """Queue a question. Raises the error that keeps it from being asked now."""
         if self._closed:
             raise Unavailable(f"{self.name} is asked no more: the program ends")
         if self._away_error is not None:
@@ -154,8 +155,8 @@ class SchemaDesk:
         while True:
             with self._changed:
                 if self._away_error is not None:
-                    self._changed.wait_for(lambda: self._closed, self._pause_ms / 1000)
-                    self._pause_ms = min(self._pause_ms * 2, LONGEST_PAUSE_MS)
+                    self._changed.wait_for(lambda: self._closed, PAUSES.wait_ms(self._pauses) / 1000)
+                    self._pauses += 1
                 else:
                     self._changed.wait_for(lambda: self._closed or self._waiting)
                 if self._closed:
@@ -186,7 +187,7 @@ class SchemaDesk:
             for other in [other for other in self._waiting if other != key]:
                 del self._waiting[other]
             if self._away_error is None:
-                self._away_since_ms, self._pause_ms = now_ms, FIRST_PAUSE_MS
+                self._away_since_ms, self._pauses = now_ms, 0
                 _log.warning("schema_source_away", source=self.name, error=str(answer.error))
             self._away_error = answer.error
             return

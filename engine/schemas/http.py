@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import tenacity
 
+from engine.backoff import Backoff
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
 
 ATTEMPTS = 4  # with the waits between them, a registry that restarts in seconds is not noticed
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 2.0
+WAITS = Backoff(first_ms=200, longest_ms=2_000)  # between attempts
 CONNECT_TIMEOUT_S = 5.0
 TIMEOUT_S = 10.0  # of each step: sending, the next piece of an answer
 QUESTION_TIMEOUT_S = 30.0  # of all steps, attempts and references together: an answer may come a byte at a time
@@ -31,7 +31,7 @@ _MEDIA_TYPES = "application/vnd.schemaregistry.v1+json, application/json"
 
 
 class NoAnswer(Unavailable):
-    """Nothing that is the registry answers, or it lets us in nowhere: no other question would fare better now."""
+    """Nothing that is the registry answers, or it refuses our credentials: no other question would fare better now."""
 
 
 class Absent(Invalid):
@@ -125,9 +125,13 @@ class RegistryHttp:
             ) from error
         return context
 
-    def url_of(self, attempt: int) -> str:
-        """The URL of an attempt, counted from 0: the one that answered last, then the others in their order."""
-        return self._urls[(self._preferred + attempt) % len(self._urls)]
+    def attempts(self) -> Iterator[str]:
+        """The URL of each attempt, waiting before all but the first: the one that answered last, then the others."""
+        first = self._preferred
+        for attempt in range(max(ATTEMPTS, len(self._urls))):
+            if attempt:
+                self._clock.sleep(WAITS.wait_ms(attempt - 1))
+            yield self._urls[(first + attempt) % len(self._urls)]
 
     def prefer(self, url: str) -> None:
         """Ask this one first from now on."""
@@ -135,15 +139,6 @@ class RegistryHttp:
 
     def others(self, url: str) -> tuple[str, ...]:
         return tuple(other for other in self._urls if other != url)
-
-    def retrying(self) -> tenacity.Retrying:
-        return tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(max(ATTEMPTS, len(self._urls))),
-            wait=tenacity.wait_exponential(multiplier=FIRST_WAIT_S, max=LONGEST_WAIT_S),
-            retry=tenacity.retry_if_exception_type(_Transient),
-            sleep=lambda seconds: self._clock.sleep(round(seconds * 1000)),
-            reraise=True,
-        )
 
 
 class RegistryQuestion:
@@ -158,22 +153,19 @@ class RegistryQuestion:
 
         Raises Absent when the registry does not have it, NoAnswer and Unavailable otherwise.
         """
-        tried: list[str] = []
-
-        def once() -> Any:
-            tried.append(self._http.url_of(len(tried)))
-            return self._ask_once(tried[-1], path, parameters or {}, what)
-
-        try:
-            answer = self._http.retrying()(once)
-        except _Transient as error:
-            if error.reached:
-                raise _unavailable(Unavailable, f"{what} can't be had: {error}", tried[-1]) from error
-            raise _unavailable(NoAnswer, f"the schema registry does not answer: {error}", tried[-1]) from error
-        except Absent as missing:
-            return self._ask_others(tried[-1], path, parameters or {}, what, missing)
-        self._http.prefer(tried[-1])
-        return answer
+        for url in self._http.attempts():
+            try:
+                answer = self._ask_once(url, path, parameters or {}, what)
+            except _Transient as error:
+                failed, failed_url = error, url
+            except Absent as missing:
+                return self._ask_others(url, path, parameters or {}, what, missing)
+            else:
+                self._http.prefer(url)
+                return answer
+        if failed.reached:
+            raise _unavailable(Unavailable, f"{what} can't be had: {failed}", failed_url) from failed
+        raise _unavailable(NoAnswer, f"the schema registry does not answer: {failed}", failed_url) from failed
 
     def _ask_others(self, url: str, path: str, parameters: Mapping[str, str], what: str, missing: Absent) -> Any:
         """One of several registries may not have read yet what was just registered."""

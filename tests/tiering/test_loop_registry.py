@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.backoff import Backoff
 from engine.clock import SystemClock
 from engine.errors import Unavailable
 from engine.schemas import desk as schema_desk
@@ -85,7 +86,7 @@ def test_registry_that_says_nothing_stalls_no_other_topic_and_is_not_asked_again
 def test_registry_that_is_gone_costs_its_topics_their_columns_only_for_what_is_unknown(
     world: TieringWorld, registry: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema_http, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(schema_http, "WAITS", Backoff(first_ms=1, longest_ms=2_000))
     known, new = (world.broker.create_topic(name)[0] for name in ("orders", "orders-eu"))
     before = SchemaSources(tmp_path / "data", world.clock)
     world.broker.append_segment(known, [order(1, {"id": 0})])

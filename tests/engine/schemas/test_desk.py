@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from engine.backoff import Backoff
 from engine.errors import Invalid, Unavailable
 from engine.schemas import desk as schema_desk
 from engine.schemas.desk import (
@@ -144,8 +145,8 @@ def test_waiting_begins_anew_with_the_next_window(
 def test_source_that_is_away_is_asked_one_question_ever_less_often_whatever_is_wanted(
     desk: SchemaDesk, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema_desk, "FIRST_PAUSE_MS", 1)
-    monkeypatch.setattr(schema_desk, "LONGEST_PAUSE_MS", 8)
+    pauses = Backoff(first_ms=1, longest_ms=8)
+    monkeypatch.setattr(schema_desk, "PAUSES", pauses)
     source.error = NoAnswer("connection refused")
     for count in range(1, 9):
         for key in range(50):
@@ -153,13 +154,13 @@ def test_source_that_is_away_is_asked_one_question_ever_less_often_whatever_is_w
                 ask(desk, source, key)
         source.wait_for(count)
     assert set(source.asked) == {0}
-    assert desk._pause_ms == 8
+    assert pauses.wait_ms(desk._pauses) == 8
 
 
 def test_source_that_comes_back_is_found_out_by_nobody_asking(
     desk: SchemaDesk, source: Source, clock: PatientClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema_desk, "FIRST_PAUSE_MS", 1)
+    monkeypatch.setattr(schema_desk, "PAUSES", Backoff(first_ms=1, longest_ms=30_000))
     source.error = NoAnswer("connection refused", file="http://registry", next_step="look at it")
     with pytest.raises(NoAnswer):
         ask(desk, source, 1)
