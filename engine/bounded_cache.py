@@ -18,7 +18,7 @@ class BoundedCache(Generic[K, V]):
     A value that alone costs more than the capacity is not kept.
     """
 
-    def __init__(self, *, capacity: int, cost_of: Callable[[V], int]) -> None:
+    def __init__(self, *, capacity: int, cost_of: Callable[[V], int] = lambda _: 1) -> None:
         self._capacity = capacity
         self._cost_of = cost_of
         self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
@@ -58,7 +58,7 @@ class BoundedCache(Generic[K, V]):
             return list(self._held)
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """The value, made where it isn't here: by the first who asks, for all who ask meanwhile.
+        """The value, made if it isn't here: by the first who asks, for all who ask meanwhile.
 
         What ``make`` raises reaches all of them; nothing is kept then, and the next to ask tries again.
         """

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import structlog
 
+from engine.bounded_cache import BoundedCache
 from engine.clock import Clock
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.formats.codec import EVERY_OTHER_ID, PLAIN_SCHEMA_ID
@@ -45,7 +46,7 @@ class SchemaResolver:
         self._patience_ms = patience_ms
         self._retry_ms = retry_ms
         self._lock = threading.Lock()
-        self._away_since_ms: dict[int, int] = {}
+        self._away_since_ms: BoundedCache[int, int] = BoundedCache(capacity=MOST_AWAY)
         self._given_up: dict[int, tuple[int, str]] = {}
         self._newest_problem: str | None = None
 
@@ -78,10 +79,10 @@ class SchemaResolver:
                 break
             try:
                 schemas[schema_id] = self._get(schema_id)
-                with self._lock:
-                    self._away_since_ms.pop(schema_id, None)
+                self._away_since_ms.remove(schema_id)
             except Unavailable as error:
-                if self._away_ms(schema_id) < self._patience_ms:
+                since_ms = self._away_since_ms.get_or_make(schema_id, self._clock.monotonic_ms)
+                if self._clock.monotonic_ms() - since_ms < self._patience_ms:
                     waiting = waiting or error
                 else:
                     given_up[schema_id] = error.problem
@@ -90,15 +91,6 @@ class SchemaResolver:
         for schema_id, reason in given_up.items():
             self.give_up(schema_id, reason)
         return schemas, waiting
-
-    def _away_ms(self, schema_id: int) -> int:
-        """How long the source has been asked for an id in vain."""
-        now_ms = self._clock.monotonic_ms()
-        with self._lock:
-            since_ms = self._away_since_ms.setdefault(schema_id, now_ms)
-            if len(self._away_since_ms) > MOST_AWAY:
-                del self._away_since_ms[next(iter(self._away_since_ms))]
-        return now_ms - since_ms
 
     def newest(self) -> dict[int, str]:
         """The newest schema of each of the topic's subjects; none while they are unavailable, which is logged."""

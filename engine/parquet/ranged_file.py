@@ -40,7 +40,7 @@ def row_group_cache(capacity_bytes: int) -> RowGroupCache:
 
 
 def input_cache(handles: int) -> InputCache:
-    return BoundedCache(capacity=handles, cost_of=lambda _: 1)
+    return BoundedCache(capacity=handles)
 
 
 @dataclass(slots=True)

@@ -52,10 +52,8 @@ class LiveFiles:
 
     def __init__(self, *, tables: int, snapshots: int) -> None:
         """``tables`` whose manifests are kept; ``snapshots`` whose lists of files are, over all tables."""
-        self._readers: BoundedCache[str, _TableReader] = BoundedCache(capacity=tables, cost_of=_one)
-        self._snapshots: BoundedCache[_Listing, Mapping[int, PartitionFiles]] = BoundedCache(
-            capacity=snapshots, cost_of=_one
-        )
+        self._readers: BoundedCache[str, _TableReader] = BoundedCache(capacity=tables)
+        self._snapshots: BoundedCache[_Listing, Mapping[int, PartitionFiles]] = BoundedCache(capacity=snapshots)
 
     def of(self, table: TopicTable, partition: int) -> PartitionFiles:
         """What holds a partition's records in the table's snapshot: our files that are whole, and adopted ranges.
@@ -83,7 +81,3 @@ class _TableReader:
     def __init__(self) -> None:
         self.manifests = ManifestReader()
         self.lock = threading.Lock()
-
-
-def _one(_: object) -> int:
-    return 1

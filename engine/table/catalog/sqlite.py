@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +16,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError, SQLAlchemyError
 
+from engine.bounded_cache import BoundedCache
 from engine.errors import Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.catalog.metadata_errors import metadata_decoded
@@ -65,7 +65,7 @@ class SqliteCatalog(SqlCatalog):
     """
 
     def __init__(self, name: str, **properties: str) -> None:
-        self._parsed: OrderedDict[str, TableMetadata] = OrderedDict()
+        self._parsed: BoundedCache[str, TableMetadata] = BoundedCache(capacity=_CACHED_METADATA)
         self._path = _database_path(properties["uri"])
         self._busy_ms = int(properties.get(BUSY_MS_PROPERTY, DEFAULT_BUSY_MS))
         self.lock_file = self._path and self._path.with_name(f"{self._path.name}.commit-lock")
@@ -82,7 +82,7 @@ class SqliteCatalog(SqlCatalog):
     ) -> CommitTableResponse:
         response = super().commit_table(table, requirements, updates)
         reach(FaultPoint.CATALOG_CHANGED)
-        self._keep(response.metadata_location, response.metadata)
+        self._parsed.put(response.metadata_location, response.metadata)
         return response
 
     @staticmethod
@@ -107,7 +107,7 @@ class SqliteCatalog(SqlCatalog):
                 table = super()._convert_orm_to_iceberg(orm_table)
             if type(table.metadata) is TableMetadataV2:
                 table.metadata = _SharedMetadata.model_construct(**dict(table.metadata))
-            self._keep(table.metadata_location, table.metadata)
+            self._parsed.put(table.metadata_location, table.metadata)
             return table
         identifier = (*Catalog.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
         return Table(
@@ -117,11 +117,6 @@ class SqliteCatalog(SqlCatalog):
             io=self._load_file_io(metadata.properties, location),
             catalog=self,
         )
-
-    def _keep(self, location: str, metadata: TableMetadata) -> None:
-        self._parsed[location] = metadata
-        while len(self._parsed) > _CACHED_METADATA:
-            self._parsed.popitem(last=False)
 
     def damage(self) -> str | None:
         """What SQLite finds wrong with its whole file; None for a good one. Raises SQLAlchemyError."""

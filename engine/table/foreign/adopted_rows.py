@@ -39,7 +39,7 @@ class ProvenBytes:
     """
 
     def __init__(self) -> None:
-        self._paths: BoundedCache[str, bool] = BoundedCache(capacity=PROVEN_FILES, cost_of=lambda _: 1)
+        self._paths: BoundedCache[str, bool] = BoundedCache(capacity=PROVEN_FILES)
 
     def check(self, table: TopicTable, part: ForeignFile) -> None:
         """Reads the file whole, once. Raises Corrupt, Unavailable."""
