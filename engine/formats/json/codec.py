@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt, Invalid
 from engine.formats.arrow_columns import column_of, columns_of, rows_in_order, struct_of
 from engine.formats.codec import INFERENCE, OPEN, PLAIN_SCHEMA_ID, CodecSpec, Columns, Decoded, Verdict
@@ -67,7 +68,7 @@ class JsonCodec:
         self.fields = tuple(fields)
         self._form_column = form_column(fields)
         self._spec = spec
-        self._forms: dict[tuple[int, str | None], EncodeProgram] = {}
+        self._forms: BoundedCache[tuple[int, str | None], EncodeProgram] = BoundedCache(capacity=_MAX_COMPILED)
         inferred = [schema_id for schema_id in spec.schemas if schema_id < 0]
         # The newest has all that those before it have; a block is written by one of them.
         self._plain_id = min(inferred, default=PLAIN_SCHEMA_ID)
@@ -163,12 +164,7 @@ class JsonCodec:
         return encoder.spans()
 
     def _compiled_form(self, schema_id: int, program: JsonProgram, text: str | None) -> EncodeProgram:
-        compiled = self._forms.get((schema_id, text))
-        if compiled is None:
-            if len(self._forms) >= _MAX_COMPILED:
-                self._forms.clear()
-            compiled = self._forms[schema_id, text] = compile_form(program, form_of(text, program))
-        return compiled
+        return self._forms.get_or_make((schema_id, text), lambda: compile_form(program, form_of(text, program)))
 
 
 _MAX_COMPILED = 4096
