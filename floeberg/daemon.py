@@ -14,7 +14,7 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.table.catalog.deferred import open_catalog_when_there
 from floeberg.bound_sources import cache_bounds
-from floeberg.data_dir_lock import DataDirLock
+from floeberg.data_dir_lock import lock_data_dir
 from floeberg.door_token import log_door_token
 from floeberg.end_request import EndRequest
 from floeberg.http_server import HttpServer
@@ -74,7 +74,7 @@ class Daemon:
     def start(self) -> None:
         """Lock the data directory, open the doors, begin tiering."""
         settings, clock = self._settings, self._clock
-        self._resources.enter_context(DataDirLock(settings.data_dir))
+        self._resources.enter_context(lock_data_dir(settings.data_dir))
         assembly = assemble_tiering(settings, clock, in_process=self._in_process)
         self._resources.callback(assembly.close)
         # A catalog of the doors' own: the writer's belongs to the writer and its lock.

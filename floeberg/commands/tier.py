@@ -14,7 +14,7 @@ from engine.clock import SystemClock
 from engine.errors import Invalid
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
-from floeberg.data_dir_lock import DataDirLock
+from floeberg.data_dir_lock import lock_data_dir
 from floeberg.log_output import configure_logging
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def tier(
 
     totals = _Totals()
     with (
-        DataDirLock(settings.data_dir),
+        lock_data_dir(settings.data_dir),
         closing(assemble_tiering(settings, SystemClock(), in_process=in_process)) as assembly,
     ):
         report = assembly.loop.cycle()

@@ -6,19 +6,18 @@ not at all, and one process resolves while the others wait for it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from engine.errors import Invalid, Unavailable
+from engine.file_lock import FileLock
 from floeberg.cache_folder import cache_folder
 from floeberg.java.jdk import SHORT_LIFE_OPTIONS, java_command
 
@@ -89,7 +88,8 @@ def _resolved(artifacts: Sequence[MavenArtifact], base: Path) -> Path:
     folder = base / "jars" / _folder_name(artifacts)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(base / "jars.lock"):
+        with FileLock(base / "jars.lock") as lock:
+            lock.take(wait=True)
             if not folder.exists():
                 _resolve_into(folder, artifacts, base / "ivy")
     return folder
@@ -116,13 +116,6 @@ def _folder_name(artifacts: Sequence[MavenArtifact]) -> str:
 
 def _file_of(artifact: MavenArtifact) -> str:
     return artifact.classifier + ("" if artifact.extension == "jar" else f".{artifact.extension}")
-
-
-@contextmanager
-def _one_at_a_time(lock_path: Path) -> Iterator[None]:
-    with lock_path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _resolve_into(folder: Path, artifacts: Sequence[MavenArtifact], ivy_cache: Path) -> None:

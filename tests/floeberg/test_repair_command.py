@@ -18,7 +18,7 @@ from engine.schemas.folder import SchemaFolder
 from floeberg.cli import app
 from floeberg.commands import repair as repair_command
 from floeberg.commands.status import _show
-from floeberg.data_dir_lock import DataDirLock
+from floeberg.data_dir_lock import lock_data_dir
 from serving.status.daemon_status import DaemonStatus, Phase
 from tests.tiering.test_loop_schemas import TEXTS, order
 from tests.tiering.tiering_world import TieringWorld
@@ -85,7 +85,7 @@ def test_missing_schema_is_named_until_it_comes_and_then_sql_has_its_columns(sto
     assert report["missing_schemas"] == {"2": 2}
     assert report["records_left"] == 3
     (stored.schemas / "2.avsc").write_text(TEXTS[2])
-    with DataDirLock(stored.root / "data"):
+    with lock_data_dir(stored.root / "data"):
         # As a daemon holds it: the command needs nothing of its data directory.
         code, report = stored.report()
     assert (code, report["good"]) == (0, True)

@@ -13,7 +13,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from engine.errors import Invalid, Unavailable
-from floeberg.data_dir_lock import DataDirLock, owner_of
+from engine.file_lock import owner_of
+from floeberg.data_dir_lock import LOCK_FILE, lock_data_dir
 from floeberg.door_token import TOKEN_FILE, log_door_token
 from floeberg.http_server import HttpServer
 from floeberg.java.plugin_jar import broker_properties
@@ -24,8 +25,8 @@ from floeberg.settings.registry import RegistrySettings
 HOLD_LOCK = """
 import sys, time
 from pathlib import Path
-from floeberg.data_dir_lock import DataDirLock
-lock = DataDirLock(Path(sys.argv[1]))
+from floeberg.data_dir_lock import lock_data_dir
+lock = lock_data_dir(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
 """
@@ -41,14 +42,14 @@ def test_second_process_in_a_data_dir_is_refused_and_a_dead_ones_lock_is_not_in_
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        assert owner_of(tmp_path) == holder.pid
+        assert owner_of(tmp_path / LOCK_FILE) == holder.pid
         with pytest.raises(Invalid, match=f"process {holder.pid}"):
-            DataDirLock(tmp_path)
+            lock_data_dir(tmp_path)
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
-    with DataDirLock(tmp_path):
-        assert owner_of(tmp_path) != holder.pid
+    with lock_data_dir(tmp_path):
+        assert owner_of(tmp_path / LOCK_FILE) != holder.pid
 
 
 def test_token_is_made_once_for_its_owner_only_and_the_settings_win(tmp_path: Path) -> None:
