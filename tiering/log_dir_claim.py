@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
 from engine.errors import Unavailable
+from engine.file_lock import FileLock, owner_of
 from tiering.spool import spool_root
 
 _NAME = "owner"
@@ -18,13 +16,13 @@ _NAME = "owner"
 class LogDirClaims:
     """One lock a log directory, in its spool's folder, for as long as the object lives.
 
-    The lock is advisory: what two daemons do at once the ledger decides. It is a process's, not an
-    object's (POSIX record locks), and where the folder can't be made there is none.
+    The lock is advisory: what two daemons do at once the ledger decides. It is the process's, not the object's, and
+    where the folder can't be made, or files not be locked, there is none.
     """
 
     def __init__(self, log_dirs: Sequence[Path]) -> None:
         self._paths = [spool_root(log_dir) / _NAME for log_dir in log_dirs]
-        self._held: dict[Path, IO[str]] = {}
+        self._held: dict[Path, FileLock] = {}
 
     def rivals(self) -> Iterator[Unavailable]:
         """Claim what is not claimed; a problem for each directory that another process has claimed."""
@@ -32,28 +30,17 @@ class LogDirClaims:
             if path not in self._held:
                 with contextlib.suppress(OSError):
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    file = path.open("a+")
-                    if not self._claim(path, file):
-                        yield _rival(path, file)
-
-    def _claim(self, path: Path, file: IO[str]) -> bool:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        self._held[path] = file
-        return True
+                    lock = FileLock(path, is_process_wide=True)
+                    if lock.take(sign=True):
+                        self._held[path] = lock
+                    else:
+                        lock.release()
+                        yield _rival(path)
 
 
-def _rival(path: Path, file: IO[str]) -> Unavailable:
-    with file:
-        file.seek(0)
-        owner = file.readline().strip() or "unknown"
+def _rival(path: Path) -> Unavailable:
     return Unavailable(
-        f"another Floeberg tiers the same log directory (process {owner})",
+        f"another Floeberg tiers the same log directory (process {owner_of(path) or 'unknown'})",
         file=str(path),
         next_step="end one of the two: no record is stored twice, but every segment is rewritten twice",
     )
