@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-from pathlib import Path
 
+from engine.durable_file import write_durably
 from engine.errors import Unavailable
-from engine.fault_points import FaultPoint, reach
+from engine.fault_points import FaultPoint
 from floeberg.settings import Settings
 
 TOKEN_FILE = "log_door.token"
@@ -25,7 +24,15 @@ def log_door_token(settings: Settings) -> str:
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            _create(path)
+            # Without replacing: whoever is second takes the first one's token.
+            write_durably(
+                path,
+                secrets.token_urlsafe(_TOKEN_BYTES).encode(),
+                mode=0o600,
+                replaces=False,
+                synced=FaultPoint.DOOR_TOKEN_WRITTEN,
+                named=FaultPoint.DOOR_TOKEN_NAMED,
+            )
         return path.read_text().strip()
     except OSError as error:
         raise Unavailable(
@@ -33,23 +40,3 @@ def log_door_token(settings: Settings) -> str:
             file=str(path),
             next_step="set [log_door] token, or let the daemon's user write data_dir",
         ) from error
-
-
-def _create(path: Path) -> None:
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    # In a container every start has the same process id: an earlier one may have ended between here and the last line.
-    unfinished.unlink(missing_ok=True)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(_TOKEN_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
-    reach(FaultPoint.DOOR_TOKEN_WRITTEN)
-    try:
-        # A link fails where a rename would replace: whoever is second takes the first one's token.
-        path.hardlink_to(unfinished)
-        reach(FaultPoint.DOOR_TOKEN_NAMED)
-    except FileExistsError:
-        pass
-    finally:
-        unfinished.unlink()

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import structlog
 
+from engine.durable_file import TEMPORARY_SUFFIX, make_durable_folder, sync_folder, write_durably
 from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.kafka_log.log_directory import read_topic_id
@@ -126,10 +127,10 @@ class Spool:
         stem = f"{segment_range.start:020d}-{segment_range.end:020d}"
         path = folder / f"{stem}.log"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_durable_folder(folder)
             _write_facts(folder / f"{stem}.json", leader_epoch, aborted)
             reach(FaultPoint.SPOOL_FACTS_WRITTEN)
-            temporary = path.with_name(path.name + ".writing")
+            temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
             temporary.unlink(missing_ok=True)
             os.link(source, temporary)
             if not is_of_topic(source, partition.topic_id):
@@ -141,6 +142,7 @@ class Spool:
                 reach(FaultPoint.SPOOL_STALE_LINK_REMOVED)
             temporary.rename(path)
             reach(FaultPoint.SPOOL_LINK_MADE)
+            sync_folder(folder)
             size_bytes = path.stat().st_size
         except FileNotFoundError:
             if not path.exists():
@@ -192,13 +194,7 @@ def _write_facts(path: Path, leader_epoch: int, aborted: tuple[AbortedTransactio
             [entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset] for entry in aborted
         ],
     }
-    temporary = path.with_suffix(".json.writing")
-    with temporary.open("w") as file:
-        file.write(json.dumps(facts))
-        file.flush()
-        os.fsync(file.fileno())
-    reach(FaultPoint.SPOOL_FACTS_HALF_WRITTEN)
-    temporary.rename(path)
+    write_durably(path, json.dumps(facts).encode(), synced=FaultPoint.SPOOL_FACTS_HALF_WRITTEN)
 
 
 def _read_root(root: Path, *, is_shared: bool) -> Iterator[SpooledSegment | FloebergError]:
@@ -213,7 +209,7 @@ def _read_root(root: Path, *, is_shared: bool) -> Iterator[SpooledSegment | Floe
         whole = {stem for stem in _stems(names, ".log") if f"{stem}.json" in names}
         for path in map(folder.joinpath, names):
             # A crash leaves facts without a link or half-written facts; a link without facts was never adopted.
-            if not is_shared and (path.name.split(".")[0] not in whole or path.suffix == ".writing"):
+            if not is_shared and (path.name.split(".")[0] not in whole or path.suffix == TEMPORARY_SUFFIX):
                 path.unlink(missing_ok=True)
         for stem in sorted(whole):
             # Another process may let go of a link at any time.

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 
 import crc32c
 import structlog
 
+from engine.durable_file import write_durably
 from engine.schemas.text import WrittenSchema
 
 _VERSION = 1
-_UNFINISHED = ".unfinished"
 
 _log = structlog.get_logger(__name__)
 
@@ -58,18 +56,11 @@ class SchemaCache:
             }
         ).encode()
         path = self._path(schema_id)
-        unfinished = path.with_suffix(f".{os.getpid()}{_UNFINISHED}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with unfinished.open("wb") as file:
-                file.write(f"{crc32c.crc32c(content):08x}\n".encode() + content)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
+            write_durably(path, f"{crc32c.crc32c(content):08x}\n".encode() + content)
         except OSError as error:
             _log.warning("schema_not_kept", schema_id=schema_id, file=str(path), error=error.strerror)
-            with suppress(OSError):
-                unfinished.unlink()
 
     def _path(self, schema_id: int) -> Path:
         return self._folder / f"{schema_id}.json"

@@ -7,7 +7,6 @@ temporary name, fsync, rename and fsync of the folder; on an object store by the
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,10 +18,10 @@ import crc32c
 import pyarrow as pa
 from pyarrow import fs
 
+from engine.durable_file import TEMPORARY_SUFFIX, make_durable_folder, name_durably
 from engine.errors import Corrupt, Invalid, Unavailable
-from engine.fault_points import FaultPoint, reach
+from engine.fault_points import FaultPoint
 
-TEMPORARY_SUFFIX = ".writing"
 READ_PIECE_BYTES = 8 << 20
 
 
@@ -192,7 +191,7 @@ class _NewLocalFile(NewFile):
         super().__init__(path)
         self._target = target
         self._temporary = target.with_name(target.name + TEMPORARY_SUFFIX)
-        _make_durable_folder(target.parent)
+        make_durable_folder(target.parent)
         self._file = self._temporary.open("wb", buffering=0)
 
     def _write(self, view: memoryview) -> None:
@@ -201,12 +200,13 @@ class _NewLocalFile(NewFile):
             rest = rest[self._file.write(rest) :]
 
     def _commit(self) -> None:
-        os.fsync(self._file.fileno())
-        self._file.close()
-        reach(FaultPoint.FILE_SYNCED)
-        self._temporary.rename(self._target)
-        reach(FaultPoint.FILE_RENAMED)
-        sync_folder(self._target.parent)
+        name_durably(
+            self._file,
+            self._temporary,
+            self._target,
+            synced=FaultPoint.FILE_SYNCED,
+            named=FaultPoint.FILE_RENAMED,
+        )
 
     def _abort(self) -> None:
         self._file.close()
@@ -233,26 +233,6 @@ class _NewObject(NewFile):
             self._stream.close()
         finally:
             self._filesystem.delete_file(self._key)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _make_durable_folder(folder: Path) -> None:
-    missing = []
-    at = folder
-    while not at.exists():
-        missing.append(at)
-        at = at.parent
-    for level in reversed(missing):
-        level.mkdir(exist_ok=True)
-        sync_folder(level.parent)
 
 
 @lru_cache(maxsize=1)

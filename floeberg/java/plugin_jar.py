@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from importlib import resources
 from pathlib import Path
 
+from engine.durable_file import write_durably
 from engine.errors import Invalid, Unavailable
 
 JAR_NAME = "floeberg-plugin.jar"
@@ -26,11 +26,9 @@ def packed_jar() -> Path:
 def write_jar(folder: Path) -> Path:
     """Copy the jar into ``folder``, whole or not at all. Raises ``Unavailable`` when that can't be written."""
     source, target = packed_jar(), folder / JAR_NAME
-    unfinished = target.with_suffix(".unfinished")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, unfinished)
-        unfinished.replace(target)
+        write_durably(target, source.read_bytes())
     except OSError as error:
         raise Unavailable(f"The jar can't be written: {error.strerror}", file=str(target)) from error
     return target.absolute()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine.durable_file import TEMPORARY_SUFFIX
 from engine.fault_points import FaultPoint, armed
 from floeberg.door_token import TOKEN_FILE, log_door_token
 from floeberg.settings import BrokerSettings, Settings
@@ -182,7 +183,7 @@ def test_lost_catalog_may_come_back_with_a_commit_it_never_had(
 def test_token_is_made_where_a_process_of_the_same_id_ended_in_the_middle_of_it(tmp_path: Path) -> None:
     """In a container, every start of the daemon has the same process id."""
     settings = Settings(broker=BrokerSettings(bootstrap="none:1", log_dirs=(tmp_path,)), data_dir=tmp_path)
-    (tmp_path / f"{TOKEN_FILE}.{os.getpid()}").write_text("half a tok")
+    (tmp_path / f"{TOKEN_FILE}.{os.getpid()}{TEMPORARY_SUFFIX}").write_text("half a tok")
     token = log_door_token(settings)
     assert len(token) > 20
     assert log_door_token(settings) == token

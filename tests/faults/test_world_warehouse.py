@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.durable_file import TEMPORARY_SUFFIX
 from engine.offset_range import OffsetRange
 from engine.table.data_file import FileName
-from engine.warehouse.warehouse import TEMPORARY_SUFFIX
 from serving.status.routes import STUCK_AFTER_MS, why_not_alive
 from tests.faults.broken_world import BrokenWorld, moved_away, unmounted
 from tests.support.world_faults import full_disk_at, mode, no_room_for_files_over
@@ -125,7 +125,7 @@ def test_spool_whose_disk_is_full_is_told_while_tiering_goes_on(world: BrokenWor
     world.cycle(loop)
     world.produce(world.bad, world.good)
     folder = world.spool_dir / "orders" / f"{world.bad.partition}.{world.bad.topic_id}"
-    with full_disk_at(folder / f"{0:020d}-{10:020d}.json.writing"):
+    with full_disk_at(folder / f"{0:020d}-{10:020d}.json.{os.getpid()}.writing"):
         world.cycle(loop)
         (problem,) = world.board.status().problems
         assert "No space left on device" in problem

@@ -71,7 +71,7 @@ def test_half_made_pieces_are_removed(log_dir: Path, segment: Path) -> None:
     assert held is not None
     folder = held.path.parent
     (folder / "00000000000000000019-00000000000000000030.json").write_text("{}")
-    (folder / "00000000000000000030-00000000000000000040.json.writing").write_text("{")
+    (folder / "00000000000000000030-00000000000000000040.json.7.writing").write_text("{")
     os.link(segment, folder / "00000000000000000040-00000000000000000050.log")
     later = Spool([log_dir])
     assert later.read() == ()
@@ -140,7 +140,7 @@ def test_second_daemon_leaves_alone_what_the_first_is_just_making_and_has_let_go
     folder = held.path.parent
     facts = folder / f"{100:020d}-{200:020d}.json"
     facts.write_text("{}")
-    half = facts.with_suffix(".json.writing")
+    half = facts.with_suffix(".json.7.writing")
     half.touch()
     # Listed, and gone before it is read.
     gone = folder / f"{200:020d}-{300:020d}.log"
