@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import Invalid, Unavailable
+from floeberg.child_process import ServerProcess
 from floeberg.free_ports import free_ports
 from floeberg.java.jdk import SHORT_LIFE_OPTIONS, java_command
 from floeberg.java.maven_jars import KAFKA_BROKER, class_path, resolve_jars
-from floeberg.server_process import ServerProcess
 from floeberg.tied_process import tied
 
 START_TIMEOUT_SECONDS = 90.0

@@ -18,7 +18,6 @@ from xml.sax.saxutils import quoteattr
 
 from engine.errors import Invalid, Unavailable
 from engine.file_lock import FileLock
-from floeberg.cache_folder import cache_folder
 from floeberg.java.jdk import SHORT_LIFE_OPTIONS, java_command
 
 RESOLVE_TIMEOUT_SECONDS = 900.0
@@ -55,8 +54,6 @@ KAFKA_VERSION = "4.1.1"
 SLF4J_SIMPLE = MavenArtifact(group="org.slf4j", name="slf4j-simple", version="1.7.36", alone=True)
 KAFKA_BROKER = (MavenArtifact(group="org.apache.kafka", name="kafka_2.13", version=KAFKA_VERSION), SLF4J_SIMPLE)
 """A broker; slf4j-simple gives its log a place to go."""
-KAFKA_TOOLS = (*KAFKA_BROKER, MavenArtifact(group="org.apache.kafka", name="kafka-tools", version=KAFKA_VERSION))
-"""The broker and Kafka's own command line clients (console producer and consumer, ...)."""
 KAFKA_STORAGE_API = (
     MavenArtifact(group="org.apache.kafka", name="kafka-storage-api", version="3.9.1", alone=True),
     MavenArtifact(group="org.apache.kafka", name="kafka-clients", version="3.9.1", alone=True),
@@ -68,23 +65,25 @@ ICEBERG_SPARK = (
 """Iceberg inside Spark: reads the tables through a REST catalog."""
 
 
+def cache_folder() -> Path:
+    """Where things that can be fetched again are kept between runs. Made when missing.
+
+    ``$FLOEBERG_CACHE``, or ``~/.cache/floeberg`` (``$XDG_CACHE_HOME`` is honoured).
+    """
+    named = os.environ.get("FLOEBERG_CACHE")
+    base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "floeberg"
+    base.mkdir(parents=True, exist_ok=True)
+    return base
+
+
 def resolve_jars(artifacts: Sequence[MavenArtifact], *, cache: Path | None = None) -> tuple[Path, ...]:
-    """Jars of the artifacts and of what they depend on at run time, sorted by file name.
+    """Files of the artifacts and of what they depend on at run time, sorted by name.
 
     The first call fetches them into ``cache`` (default: ``cache_folder()``), later ones only look. Safe to call from
     several processes at once. ``$FLOEBERG_IVY_SETTINGS`` names an Ivy settings file for those who use a mirror.
     Raises ``Unavailable`` when the registry does not answer or lacks an artifact.
     """
-    return tuple(sorted(_resolved(artifacts, cache or cache_folder()).glob("*.jar")))
-
-
-def resolve_archive(artifact: MavenArtifact) -> Path:
-    """The file of an artifact that is no jar, as ``resolve_jars``. Raises ``Unavailable``."""
-    (archive,) = _resolved([artifact], cache_folder()).iterdir()
-    return archive
-
-
-def _resolved(artifacts: Sequence[MavenArtifact], base: Path) -> Path:
+    base = cache or cache_folder()
     folder = base / "jars" / _folder_name(artifacts)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -92,15 +91,7 @@ def _resolved(artifacts: Sequence[MavenArtifact], base: Path) -> Path:
             lock.take(wait=True)
             if not folder.exists():
                 _resolve_into(folder, artifacts, base / "ivy")
-    return folder
-
-
-def spark_jar(name: str) -> Path:
-    """One of the jars that pyspark ships, by its artifact's name. Raises ``Invalid`` when there is none."""
-    found = sorted(_pyspark_jars().glob(f"{name}-[0-9]*.jar"))
-    if not found:
-        raise Invalid(f"pyspark ships no {name}", next_step="install floeberg with its dependencies")
-    return found[0]
+    return tuple(sorted(folder.iterdir()))
 
 
 def class_path(jars: Sequence[Path]) -> str:
@@ -132,7 +123,7 @@ def _resolve_into(folder: Path, artifacts: Sequence[MavenArtifact], ivy_cache: P
         # Ivy waits for a silent registry for ever unless the JVM says otherwise.
         "-Dsun.net.client.defaultConnectTimeout=20000",
         "-Dsun.net.client.defaultReadTimeout=60000",
-        *("-cp", str(_pyspark_jars() / "*"), "org.apache.ivy.Main"),
+        *("-cp", str(pyspark_jars() / "*"), "org.apache.ivy.Main"),
         *("-cache", str(ivy_cache), "-ivy", str(wanted), "-confs", "default", "-types", *extensions, "bundle"),
         *("-retrieve", f"{unfinished}/[artifact]-[revision](-[classifier]).[ext]"),
     ]
@@ -176,7 +167,8 @@ def _file_element(artifact: MavenArtifact) -> str:
     return f"<artifact name={quoteattr(artifact.name)} type={extension} ext={extension}{classifier}/>"
 
 
-def _pyspark_jars() -> Path:
+def pyspark_jars() -> Path:
+    """The folder of the jars that pyspark ships. Raises ``Invalid`` where it is not installed."""
     # Found without importing it: pyspark takes a second to import, and only spark_*.py may.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:

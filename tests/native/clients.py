@@ -16,11 +16,12 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 
 from floeberg.java.jdk import java_command
-from floeberg.java.maven_jars import KAFKA_TOOLS, class_path, resolve_jars
+from floeberg.java.maven_jars import KAFKA_BROKER, KAFKA_VERSION, MavenArtifact, class_path, resolve_jars
 from floeberg.tied_process import tied
 from tests.native.stage import Sent
 
 READ_TIMEOUT_S = 60.0
+_KAFKA_TOOLS = (*KAFKA_BROKER, MavenArtifact(group="org.apache.kafka", name="kafka-tools", version=KAFKA_VERSION))
 _groups = itertools.count()
 
 Read = tuple[int, Sent]
@@ -179,7 +180,7 @@ def java_console(
 ) -> list[str]:
     """The lines that Kafka's own console consumer prints: timestamp, offset, headers, key, value."""
     command = [java_command(), "-Xmx256m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    command += ["-cp", class_path(resolve_jars(KAFKA_TOOLS)), "org.apache.kafka.tools.consumer.ConsoleConsumer"]
+    command += ["-cp", class_path(resolve_jars(_KAFKA_TOOLS)), "org.apache.kafka.tools.consumer.ConsoleConsumer"]
     command += ["--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", str(count)]
     command += ["--timeout-ms", "60000", "--isolation-level", isolation]
     command += ["--group", group(), "--from-beginning"] if subscribe else ["--partition", "0", "--offset", "earliest"]

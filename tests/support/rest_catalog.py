@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from floeberg.java.jdk import SHORT_LIFE_OPTIONS, java_command
-from floeberg.java.maven_jars import MavenArtifact, class_path, resolve_jars, spark_jar
+from floeberg.java.maven_jars import MavenArtifact, class_path, pyspark_jars, resolve_jars
 from tests.support.java_server import JavaServer
 
 _ICEBERG = "org.apache.iceberg"
@@ -51,7 +51,7 @@ class RestCatalogServer(JavaServer):
         return {"type": "rest", "uri": self.uri, "warehouse": self.warehouse, **self._s3}
 
     def command(self) -> list[str]:
-        jars = (*resolve_jars(_SERVER), spark_jar("hadoop-client-api"), spark_jar("hadoop-client-runtime"))
+        jars = (*resolve_jars(_SERVER), *pyspark_jars().glob("hadoop-client-*.jar"))
         if self._s3:
             jars = (*jars, *resolve_jars(_SERVER_ON_S3))
         program = ["-cp", class_path(jars), "org.apache.iceberg.rest.RESTCatalogServer"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tarfile
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from engine.errors import Invalid
-from floeberg.cache_folder import cache_folder
+from engine.file_lock import FileLock
 from floeberg.java.jdk import SHORT_LIFE_OPTIONS, java_version
-from floeberg.java.maven_jars import MavenArtifact, resolve_archive
+from floeberg.java.maven_jars import MavenArtifact, cache_folder, resolve_jars
 from tests.support.java_server import JavaServer
 
 OLDEST_JAVA = 21
@@ -77,12 +76,13 @@ class SchemaRegistryServer(JavaServer):
 def _program() -> Path:
     """The unpacked server; the first call fetches it."""
     folder = cache_folder() / f"{_APICURIO.name}-{_APICURIO.version}"
-    with (cache_folder() / "schema-registry.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(cache_folder() / "schema-registry.lock") as lock:
+        lock.take(wait=True)
         if not folder.exists():
             unfinished = folder.with_name(folder.name + ".unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
-            with tarfile.open(resolve_archive(_APICURIO)) as archive:
+            (packed,) = resolve_jars([_APICURIO])
+            with tarfile.open(packed) as archive:
                 archive.extractall(unfinished, filter="data")
             unfinished.rename(folder)
     return folder
