@@ -22,7 +22,6 @@ from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 HISTORY_TOPIC = "history"
 HISTORY_CONFIG = {"remote.storage.enable": "true", "local.retention.ms": "1000", "file.delete.delay.ms": "500"}
 _READY_TIMEOUT_SECONDS = 120.0
-_STOP_TIMEOUT_SECONDS = 30.0
 
 _SETTINGS = """\
 data_dir = "{data_dir}"
@@ -84,7 +83,7 @@ class NativeStage:
         """End the daemon, then the broker, by their process ids."""
         daemon, self._daemon = self._daemon, None
         if daemon is not None and daemon.poll() is None:
-            end_process(daemon, timeout_seconds=_STOP_TIMEOUT_SECONDS)
+            end_process(daemon)
         self.broker.stop()
 
     def written_files(self) -> int:

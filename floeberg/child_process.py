@@ -56,7 +56,10 @@ def _starter(_pid: int) -> ThreadPoolExecutor:
 
 
 def end_process(
-    process: subprocess.Popen[bytes], *, timeout_seconds: float, with_signal: signal.Signals = signal.SIGTERM
+    process: subprocess.Popen[bytes],
+    *,
+    timeout_seconds: float = STOP_TIMEOUT_SECONDS,
+    with_signal: signal.Signals = signal.SIGTERM,
 ) -> None:
     """Ask it to end, wait, and end it by force when it takes longer. One that has ended already is no error."""
     with contextlib.suppress(ProcessLookupError):
@@ -120,4 +123,4 @@ class ServerProcess(ABC):
     def _end(self, with_signal: signal.Signals) -> None:
         process, self._process = self._process, None
         if process is not None:
-            end_process(process, timeout_seconds=STOP_TIMEOUT_SECONDS, with_signal=with_signal)
+            end_process(process, with_signal=with_signal)

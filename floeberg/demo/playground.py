@@ -27,7 +27,6 @@ SEGMENT_BYTES = 4 << 20
 """Small, so that a minute's data closes a dozen segments; Kafka's default is 1 GiB."""
 
 _READY_TIMEOUT_SECONDS = 90.0
-_STOP_TIMEOUT_SECONDS = 30.0
 
 TOPIC_CONFIG = {
     "remote.storage.enable": "true",
@@ -194,7 +193,7 @@ class Playground:
         """
         daemon, self._daemon = self._daemon, None
         if daemon is not None and daemon.poll() is None:
-            end_process(daemon, timeout_seconds=_STOP_TIMEOUT_SECONDS)
+            end_process(daemon)
         if gently:
             self.broker.stop()
         else:
