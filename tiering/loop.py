@@ -26,9 +26,6 @@ from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule
 from workers.workers import Workers
 
-_LONGEST_BACKOFF_MS = 30_000
-"""Between cycles that fail as a whole (broker or catalog away); ``hurry`` still cuts the wait short."""
-
 _log = structlog.get_logger(__name__)
 
 
@@ -116,8 +113,7 @@ class TieringLoop:
             failures = failures + 1 if failed_whole else 0
             if report.more or stop.is_set():
                 continue
-            pause_ms = min(self._limits.cycle_interval_ms << min(failures, 10), _LONGEST_BACKOFF_MS)
-            self._wake.wait(max(pause_ms, self._limits.cycle_interval_ms) / 1000)
+            self._wake.wait(self._limits.pauses.wait_ms(failures) / 1000)
 
     def cycle(self) -> CycleReport:
         """One turn. Raises nothing that a later cycle can overcome: what went wrong is in the report."""

@@ -31,9 +31,6 @@ _NOTHING_LEFT = frozenset(
 )
 """Reasons why a partition has nothing to do now that could go wrong."""
 
-_LONGEST_RETRY_MS = 30_000
-"""Between two tries of a partition that fails every time: what is back again is found within that time."""
-
 _log = structlog.get_logger(__name__)
 
 
@@ -68,7 +65,7 @@ class PartitionRecord:
             self.stopped = error
             self.retry_at_ms = now_ms + limits.stopped_retry_ms
         elif self.failures > 2:
-            self.retry_at_ms = now_ms + min(limits.cycle_interval_ms << min(self.failures - 3, 10), _LONGEST_RETRY_MS)
+            self.retry_at_ms = now_ms + limits.pauses.wait_ms(self.failures - 3)
 
     def refused(self, error: FloebergError) -> None:
         """Note that the table did not take a range: still shown when the problem is over and the culprit unknown."""

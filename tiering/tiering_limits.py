@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.backoff import Backoff
+
+_LONGEST_PAUSE_MS = 30_000
+"""Between cycles, or tries of one partition, that fail every time: what is back again is found within that time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TieringLimits:
@@ -38,3 +43,9 @@ class TieringLimits:
 
     stopped_retry_ms: int = 60_000
     """How often a partition that was stopped is looked at again: an operator may have repaired what was wrong."""
+
+    @property
+    def pauses(self) -> Backoff:
+        """Between cycles, or tries of one partition, by how many have failed in a row."""
+        first_ms = self.cycle_interval_ms
+        return Backoff(first_ms=first_ms, longest_ms=max(first_ms, _LONGEST_PAUSE_MS))

@@ -16,7 +16,7 @@ from engine.records.digest import EMPTY_DIGEST
 from engine.table.catalog.access import open_catalog
 from engine.table.commit import session as table_session
 from engine.table.commit.range_append import RangeAppend
-from engine.table.commit.transaction import LONGEST_WAIT_MS
+from engine.table.commit.turns import WAITS
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
 from engine.table.proof.verifier import Verifier
@@ -227,7 +227,7 @@ def test_conflicts_without_end_are_given_up_with_bounded_waits(tmp_path: Path) -
     with pytest.raises(Unavailable, match="20 times"):
         writer.commit(table, [append_of(table, 0, 10)])
     assert len(clock.waited_ms) == table_session.COMMIT_ATTEMPTS
-    assert max(clock.waited_ms) <= LONGEST_WAIT_MS
+    assert max(clock.waited_ms) <= WAITS.longest_ms
     assert len(set(clock.waited_ms)) > len(clock.waited_ms) / 2, "the waits of two processes must differ"
 
 

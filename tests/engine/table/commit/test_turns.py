@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from engine.clock import SystemClock
-from engine.table.commit.transaction import LONGEST_WAIT_MS, CommitTurns
+from engine.table.commit.turns import WAITS, CommitTurns
 from tests.engine.table.table_examples import StillClock
 
 
@@ -71,4 +71,4 @@ def test_attempts_lost_shorten_the_wait_and_silence_lengthens_it() -> None:
         turns.wait_after_silence(attempt)
     new, veteran, first, last = clock.waited_ms
     assert new > veteran
-    assert first < last <= LONGEST_WAIT_MS
+    assert first < last <= WAITS.longest_ms
