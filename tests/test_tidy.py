@@ -155,3 +155,9 @@ def test_marks_that_tests_are_chosen_by_stand_in_the_files_of_the_tests() -> Non
     }
     assert marked
     assert {path.name for path in marked if not path.name.startswith("test_")} == set()
+
+
+def test_no_test_module_is_imported_as_a_helper() -> None:
+    importing = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*test_\w+", re.MULTILINE)
+    wrong = [str(path.relative_to(ROOT)) for path in sources(".py") if importing.search(path.read_text())]
+    assert not wrong

@@ -17,7 +17,7 @@ from engine.table.columns import TableLayout
 from engine.topic_partition import TopicIdPartition
 from tests.engine.formats.envelopes.debezium_examples import CUSTOMERS, SCHEMA_ID, as_avro, customer, event
 from tests.support.repairing_daemon import RepairingDaemon
-from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, order
+from tests.tiering.order_schemas import TEXTS, KnownSchemas, order
 from tests.tiering.tiering_world import TieringWorld
 from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule

@@ -15,9 +15,9 @@ from engine.topic_partition import TopicIdPartition
 from floeberg.commands.status import _kept_rows, _partitions_of
 from floeberg.topic_tables import TopicTables
 from serving.status.daemon_status import DaemonStatus, Phase
-from tests.compaction.test_topic_repair import damage
+from tests.compaction.damaged_file import damage
 from tests.support.repairing_daemon import RepairingDaemon
-from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, avro, columns, order
+from tests.tiering.order_schemas import TEXTS, KnownSchemas, avro, columns, order
 from tests.tiering.tiering_world import TieringWorld, ranges_of
 from tiering.tiering_limits import TieringLimits
 from topics.partition_status import PartitionStatus

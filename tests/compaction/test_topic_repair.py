@@ -26,7 +26,8 @@ from engine.table.data_file import FileFooter
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
-from tests.tiering.test_loop_schemas import TEXTS, KnownSchemas, avro, columns, order
+from tests.compaction.damaged_file import damage
+from tests.tiering.order_schemas import TEXTS, KnownSchemas, avro, columns, order
 from tests.tiering.tiering_world import TieringWorld
 from topics.topic_schemas import TopicSchemas
 from workers.workers import InProcessWorkers, Workers
@@ -101,14 +102,6 @@ class Lacking:
         """The table holds every record once, and is known as Floeberg's own work."""
         assert self.table().foreign is None
         assert fsck_table(self.table(), log_dirs=[self.world.broker.log_dir]).findings == ()
-
-
-def damage(uri: str) -> bytes:
-    """Overwrites pages of a file; what it is then."""
-    path = Path(uri.removeprefix("file://"))
-    content = path.read_bytes()
-    path.write_bytes(content[:40] + bytes(100) + content[140:])
-    return path.read_bytes()
 
 
 def note(number: int) -> bytes:

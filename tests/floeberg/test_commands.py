@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,22 +10,9 @@ from confluent_kafka import Producer
 
 from floeberg.local_broker import LocalBroker
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_orders
-from floeberg.tied_process import tied
+from tests.floeberg.command import floeberg
 
 ORDERS = 400
-
-
-def floeberg(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command as a user types it, in a folder of its own."""
-    return subprocess.run(
-        tied([sys.executable, "-m", "floeberg", *map(str, arguments)]),
-        cwd=cwd,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "HOME": str(Path.home())},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

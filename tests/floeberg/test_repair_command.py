@@ -20,7 +20,7 @@ from floeberg.commands import repair as repair_command
 from floeberg.commands.status import _show
 from floeberg.data_dir_lock import lock_data_dir
 from serving.status.daemon_status import DaemonStatus, Phase
-from tests.tiering.test_loop_schemas import TEXTS, order
+from tests.tiering.order_schemas import TEXTS, order
 from tests.tiering.tiering_world import TieringWorld
 from topics.partition_status import PartitionStatus
 from topics.topic_rule import TopicRule

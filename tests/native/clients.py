@@ -24,6 +24,8 @@ READ_TIMEOUT_S = 60.0
 _KAFKA_TOOLS = (*KAFKA_BROKER, MavenArtifact(group="org.apache.kafka", name="kafka-tools", version=KAFKA_VERSION))
 _groups = itertools.count()
 
+ISOLATIONS = ["read_committed", "read_uncommitted"]
+
 Read = tuple[int, Sent]
 """An offset and what a consumer got there."""
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.native.clients import ISOLATIONS
 from tests.native.gapped_topics import GappedTopic
 from tests.native.stage import NativeStage
-from tests.native.test_gaps import ISOLATIONS
 from tests.native.transactional_topic import Kept
 
 _ROOT = Path(__file__).parents[2]

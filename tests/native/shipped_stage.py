@@ -15,7 +15,7 @@ from floeberg.free_ports import free_ports
 from floeberg.local_broker import Membership
 from floeberg.settings import Settings
 from floeberg.settings.file import load_settings
-from tests.floeberg.test_commands import floeberg
+from tests.floeberg.command import floeberg
 from tests.native.clients import group
 from tests.native.shipped_broker import ShippedBroker, properties_of
 from tests.native.stage import eventually

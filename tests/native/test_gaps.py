@@ -6,13 +6,12 @@ import re
 
 import pytest
 
-from tests.native.clients import CLIENTS, java_console
+from tests.native.clients import CLIENTS, ISOLATIONS, java_console
 from tests.native.gapped_topics import GappedTopic
 from tests.native.stage import NativeStage
 from tests.native.transactional_topic import Kept
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("native")]
-ISOLATIONS = ["read_committed", "read_uncommitted"]
 _PRINTED = re.compile(r"\tOffset:(\d+)\t.*\t(.*)$")
 
 

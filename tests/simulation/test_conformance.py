@@ -11,10 +11,10 @@ from pyiceberg.catalog import Catalog
 
 from engine.broker import Broker
 from engine.warehouse.warehouse import Warehouse
+from tests.engine.broker_suite import BrokerConformance
 from tests.engine.clock_suite import ClockSuite
 from tests.engine.kafka_log.batch_twin import Row
 from tests.engine.table.catalog.catalog_suite import CatalogSuite, CatalogUnderTest
-from tests.engine.test_broker import BrokerConformance
 from tests.engine.warehouse.warehouse_suite import WarehouseSuite
 from tests.simulation.batches import Batch
 from tests.simulation.catalog import CatalogState, SimulatedCatalog

@@ -20,7 +20,7 @@ from floeberg.settings.topic import TopicSettings
 from floeberg.status_board import StatusBoard
 from tests.engine.formats.avro.avro_values import framed as avro_framed
 from tests.engine.schemas.registry_server import RegistryServer, running_registry
-from tests.tiering.test_loop_schemas import FIRST, SECOND, columns, order
+from tests.tiering.order_schemas import FIRST, SECOND, columns, order
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.loop import TieringLoop
 from tiering.tiering_limits import TieringLimits

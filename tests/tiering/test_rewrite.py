@@ -10,32 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import Corrupt, Unavailable
-from engine.formats.codec import CodecSpec
 from engine.kafka_log.segment import AbortedTransaction
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST
-from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
-from engine.table.topic_table import TableFacts
-from engine.topic_partition import TopicIdPartition
-from engine.warehouse.warehouse import Warehouse
 from tests.tiering.broker_on_disk import BrokerOnDisk
+from tests.tiering.string_table import string_table
 from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
-
-
-def string_table(location: Path, partition: TopicIdPartition) -> TableFacts:
-    import pyarrow as pa
-
-    layout = TableLayout()
-    return TableFacts(
-        topic=partition.topic,
-        topic_id=partition.topic_id,
-        location=str(location),
-        layout=layout,
-        codec=CodecSpec(name="string"),
-        schema=arrow_schema(iceberg_schema(layout, [pa.field("value", pa.string())])),
-        settings=None,
-        warehouse=Warehouse(),
-    )
 
 
 @pytest.fixture

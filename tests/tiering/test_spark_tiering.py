@@ -22,7 +22,7 @@ from engine.table.repair.file import Redecoded, RepairTask, repair_file
 from floeberg.local_broker import LocalBroker
 from tests.faults.deadly_path import DeadlyPath
 from tests.tiering.broker_on_disk import BrokerOnDisk
-from tests.tiering.test_rewrite import string_table
+from tests.tiering.string_table import string_table
 from tiering.loop import TieringLoop
 from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 from topics.topic_rule import TopicRule

@@ -15,7 +15,7 @@ from serving.log.backend import NoSuchSegment, RemoteSegment
 from serving.log.damage_watch import DamageWatch
 from tests.serving.log.backend_suite import END, BackendSuite, sample_records
 from tests.serving.log.kept_log import TOPIC_ID, KeptLog, segment
-from tests.serving.log.test_tiered_log import STATE, Stage, empty_stage
+from tests.serving.log.stage import STATE, Stage, empty_stage
 
 WHOLE = segment(0, END)
 

@@ -17,7 +17,7 @@ from engine.formats.codec import CodecSpec, Verdict, open_codec, propose_fields
 from engine.formats.json.codec import JsonCodec
 from engine.formats.json.inference import Inference
 from engine.records.records import ByteSpans
-from tests.engine.formats.json.test_spellings import EXACT, KEPT, NOT_READ, SCHEMA, opened
+from tests.engine.formats.json.spellings import EXACT, KEPT, NOT_READ, SCHEMA, opened
 
 pytestmark = pytest.mark.kernels
 

@@ -1,0 +1,22 @@
+"""The command, run as a user does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from floeberg.tied_process import tied
+
+
+def floeberg(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command as a user types it, in a folder of its own."""
+    return subprocess.run(
+        tied([sys.executable, "-m", "floeberg", *map(str, arguments)]),
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "HOME": str(Path.home())},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
