@@ -124,7 +124,7 @@ def continue_list(base, at, end, left):
     return left, at, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True)
 def decode_record(base, size, at, end, record, arena, schema):
     """One record's columns: what is wrong with it, 0 for nothing, NEEDS_ROOM where the arena is full.
 

@@ -221,7 +221,7 @@ def write_leaf(base, at, limit, row, slot, entry):
     return at + size
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True)
 def encode_record(base, at, limit, entry, tables, trouble):
     """One record's value at position ``at`` of the output: the position after it, or a negative code.
 

@@ -127,7 +127,7 @@ def worse(kept, issue, step):
     return kept
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True)
 def begin_element(arena, report, base, size, at, end, frame):
     """The next element of a list or map: (its value's operation, entry, position or negative, issue)."""
     step = word(frame, F_STEP)
@@ -151,7 +151,7 @@ def begin_element(arena, report, base, size, at, end, frame):
     return step + 2, entry, at, issue if issue != 0 and at >= 0 else spaced
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True)
 def end_container(arena, tables, frame):
     """At an object's or a list's closing bracket: the issue."""
     step, entry = word(frame, F_STEP), word(frame, F_ENTRY)
@@ -170,7 +170,7 @@ def end_container(arena, tables, frame):
     return close_list(arena, last, arena.program + ROW_BYTES * last, entry, free, np.int64(0))
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True)
 def open_container(arena, tables, base, at, end, step, entry, frame):
     """At the bracket of an object or list that has a column: (position behind it, whether it is empty, issue)."""
     row = arena.program + ROW_BYTES * step
