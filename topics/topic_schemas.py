@@ -27,7 +27,11 @@ log = structlog.get_logger(__name__)
 
 
 class SchemaInference:
-    """That of one topic's values, or of its keys. What the table refuses is not proposed again by this process."""
+    """The columns of a topic whose values, or keys, name no schema. What the table refuses is not proposed again.
+
+    New ones are inferred until the table holds so many offsets, or has had so many schemas. Both are in the table: a
+    restart changes nothing.
+    """
 
     def __init__(self, rule: TopicRule, role: Role) -> None:
         of_keys = role is Role.KEY

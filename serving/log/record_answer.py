@@ -1,4 +1,7 @@
-"""An answer of record batches: made lazily, in threads, one chunk ahead of the network, not for a client that left."""
+"""An answer of record batches: made lazily, in threads, one chunk ahead of the network, not for a client that left.
+
+What is under way at the door is bounded; a client that only we wait for has no claim to its place.
+"""
 
 from __future__ import annotations
 

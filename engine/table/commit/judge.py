@@ -1,4 +1,7 @@
-"""Decides whether a state of a table may be built upon: Floeberg's own may, another's once it was proven whole."""
+"""Decides whether a table may be built upon: it is the one that is meant, and its state Floeberg's own or proven whole.
+
+The one that is meant is the cluster's, the topic's, of the layout and the format.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """What is true of a table file's leaf columns, recomputed from the values: counts, nulls, NaNs, extremes.
 
-Whoever claims something of a file (its footer, its page index, the manifest) is compared with these.
+Whoever claims something of a file (its footer, its page index, the manifest) is compared with these, the manifest not
+with Parquet's statistics, which it was made from. Its bounds may be wider than the values (strings are cut to 16
+characters); one that excludes a value is false, and an engine that trusts it returns too few rows. Source: Iceberg
+spec, "Manifests" and Appendix D (single-value serialization).
 """
 
 from __future__ import annotations
