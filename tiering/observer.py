@@ -15,10 +15,9 @@ from engine.broker import Broker, PartitionView
 from engine.clock import Clock
 from engine.errors import FloebergError, Invalid
 from engine.topic_partition import TopicIdPartition
-from tiering.log_dir_claim import LogDirClaims
 from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
 from tiering.partition_record import PartitionRecords
-from tiering.spool import Spool
+from tiering.spool import LogDirClaims, Spool
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
 from tiering.watcher import LogObservation, LogWatcher

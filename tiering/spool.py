@@ -26,6 +26,7 @@ import structlog
 from engine.durable_file import TEMPORARY_SUFFIX, make_durable_folder, sync_folder, write_durably
 from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
+from engine.file_lock import FileLock, owner_of
 from engine.kafka_log.log_directory import read_topic_id
 from engine.kafka_log.segment import AbortedTransaction
 from engine.offset_range import OffsetRange
@@ -36,6 +37,8 @@ SPOOL_SUFFIX = ".floeberg-spool"
 _log = structlog.get_logger(__name__)
 _LINK_NAME = re.compile(r"(\d{20})-(\d{20})\.log")
 _FOLDER_NAME = re.compile(r"(\d+)\.([A-Za-z0-9_-]{22})")
+
+_OWNER_FILE = "owner"
 
 
 def spool_root(log_dir: Path) -> Path:
@@ -258,3 +261,37 @@ def _unavailable(problem: str, path: Path, error: OSError) -> Unavailable:
             "of its mount, not the mount itself; until then Kafka's retention alone keeps untiered segments."
         )
     return Unavailable(f"{problem}: {error.strerror}", file=str(path), next_step=step)
+
+
+class LogDirClaims:
+    """Notice a second daemon on the same log directories: a mistake that costs double work, and no record.
+
+    One lock a log directory, in its spool's folder, for as long as the object lives. It is advisory, for what two
+    daemons do at once the ledger decides, and the process's, not the object's; where the folder can't be made, or files
+    not be locked, there is none.
+    """
+
+    def __init__(self, log_dirs: Sequence[Path]) -> None:
+        self._paths = [spool_root(log_dir) / _OWNER_FILE for log_dir in log_dirs]
+        self._held: dict[Path, FileLock] = {}
+
+    def rivals(self) -> Iterator[Unavailable]:
+        """Claim what is not claimed; a problem for each directory that another process has claimed."""
+        for path in self._paths:
+            if path not in self._held:
+                with contextlib.suppress(OSError):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    lock = FileLock(path, is_process_wide=True)
+                    if lock.take(sign=True):
+                        self._held[path] = lock
+                    else:
+                        lock.release()
+                        yield _rival(path)
+
+
+def _rival(path: Path) -> Unavailable:
+    return Unavailable(
+        f"another Floeberg tiers the same log directory (process {owner_of(path) or 'unknown'})",
+        file=str(path),
+        next_step="end one of the two: no record is stored twice, but every segment is rewritten twice",
+    )

@@ -11,9 +11,8 @@ from pyiceberg.schema import Schema
 
 from engine.fault_points import FaultPoint, armed
 from tests.tiering.tiering_world import TieringWorld, report_of
-from tiering.log_dir_claim import LogDirClaims
 from tiering.planner import Waiting
-from tiering.spool import spool_root
+from tiering.spool import LogDirClaims, spool_root
 from tiering.tiering_limits import TieringLimits
 
 _ONE_A_CYCLE = TieringLimits(lag_interval_ms=0, config_interval_ms=0, max_tasks_per_cycle=1)
@@ -56,7 +55,7 @@ def test_loop_that_slept_through_a_change_of_leader_is_fenced_and_tells_it_after
 _OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from tiering.log_dir_claim import LogDirClaims
+from tiering.spool import LogDirClaims
 claims = LogDirClaims([Path(sys.argv[1])])
 print(len(list(claims.rivals())), flush=True)
 sys.stdin.read()
