@@ -52,15 +52,18 @@ def name_durably(
     file.flush()
     os.fsync(file.fileno())
     file.close()
-    _reach(synced)
+    if synced is not None:
+        reach(synced)
     if replaces:
         temporary.rename(path)
-        _reach(named)
+        if named is not None:
+            reach(named)
     else:
         # A link fails where a rename would replace.
         with suppress(FileExistsError):
             path.hardlink_to(temporary)
-            _reach(named)
+            if named is not None:
+                reach(named)
         temporary.unlink()
     sync_folder(path.parent)
 
@@ -84,8 +87,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _reach(point: FaultPoint | None) -> None:
-    if point is not None:
-        reach(point)

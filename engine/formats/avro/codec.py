@@ -38,7 +38,8 @@ class AvroCodec:
     def __init__(self, spec: CodecSpec, fields: Sequence[pa.Field]) -> None:
         self.fields = tuple(fields)
         self._spec = spec
-        self._schemas = WriterSchemas(spec, self._open)
+        self._schemas = WriterSchemas(spec, self._compile)
+        self._arenas: dict[int, AvroArena] = {}
 
     def decode(self, values: ByteSpans) -> Decoded:
         schema_id, state = read_headers(values)
@@ -46,22 +47,23 @@ class AvroCodec:
         findings = Findings(len(values))
         findings.note_framing(state)
         parts: list[tuple[NDArray[np.intp], pa.StructArray]] = []
-        for identifier, arena, rows in self._schemas.parts(schema_id, framed, findings):
+        for identifier, program, rows in self._schemas.parts(schema_id, framed, findings):
+            arena = self._arenas.get(identifier) or self._arenas.setdefault(identifier, AvroArena(program))
             issues = arena.decode(values if len(rows) == len(values) else values.select(rows), state[rows])
             arena.note_issues(issues, rows, identifier, findings)
             parts.append((rows, arena.columns(self.fields)))
         columns = rows_in_order(parts, self.fields, len(values))
         return findings.decoded(columns, pa.array(schema_id, mask=~framed), self._schemas.unknown(schema_id[framed]))
 
-    def _open(self, schema_id: int, text: str) -> AvroArena:
-        return AvroArena(compile_program(text, self.fields, self._spec.placements.get(schema_id, {})))
+    def _compile(self, schema_id: int, text: str) -> Program:
+        return compile_program(text, self.fields, self._spec.placements.get(schema_id, {}))
 
     def encode(self, columns: Columns, schema_id: pa.Array, wanted: NDArray[np.bool_]) -> ByteSpans:
         ids = ids_of(schema_id, len(wanted))
         bound = columns_of(columns, self.fields, len(wanted))
         encoder = Encoder(len(wanted), ROOM)
         for identifier in distinct(ids[wanted]):
-            program = self._schemas.to_encode(identifier).program
+            program = self._schemas.to_encode(identifier)
             binding = Binding(program, bound, len(wanted))
             tables = binding.tables(header_of(identifier), program.rows, LIST_WORDS * (program.nesting + 1))
             rows = np.flatnonzero(wanted & (ids == identifier))
@@ -76,7 +78,6 @@ class AvroArena(ArrayArena):
     no_column = op.NO_COLUMN
 
     def __init__(self, program: Program) -> None:
-        self.program = program
         super().__init__(program, stack_words=DECODE_LIST_WORDS * (program.nesting + 1))
         self._schema = SchemaTables(
             skips=frozen(program.skips.ravel()),
