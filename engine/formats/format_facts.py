@@ -125,13 +125,11 @@ FORMATS: dict[str, FormatFacts] = {
 ENVELOPES = {"debezium": "engine.formats.envelopes.debezium"}
 """Formats around formats: what has ``open_codec`` and ``propose_fields`` that are handed the inner one's."""
 
-NOTED_COLUMNS = tuple(
-    name
-    for facts in FORMATS.values()
-    for name in (*facts.spelling_columns, facts.rest_column, facts.type_column)
-    if name is not None
-)
-"""The columns that some codec fills beside a value's fields."""
+
+def noted_columns() -> list[str]:
+    """The columns that some codec fills beside a value's fields."""
+    beside = [(*facts.spelling_columns, facts.rest_column, facts.type_column) for facts in FORMATS.values()]
+    return [name for names in beside for name in names if name is not None]
 
 
 def facts_of(name: str) -> FormatFacts:

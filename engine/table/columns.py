@@ -15,7 +15,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from engine.errors import Invalid
-from engine.formats.format_facts import FORMATS, NOTED_COLUMNS
+from engine.formats.format_facts import FORMATS, noted_columns
 from engine.parquet.leaves import FIELD_ID_KEY
 
 UTC = "UTC"
@@ -139,7 +139,7 @@ class TableLayout:
 
     def is_metadata(self, name: str) -> bool:
         """Whether engines, which compare names without case, would take a column for one of Kafka's own."""
-        return name.casefold().startswith(self.prefix.casefold()) and name not in NOTED_COLUMNS
+        return name.casefold().startswith(self.prefix.casefold()) and name not in noted_columns()
 
     def to_json(self) -> str:
         return json.dumps({"prefix": self.prefix, "key": self.key}, sort_keys=True)

@@ -22,7 +22,7 @@ from engine.errors import Corrupt
 from engine.formats.arrow_columns import column_of, struct_of
 from engine.formats.codec import Columns, Decoded, FieldProposal, ValueCodec, Verdict
 from engine.formats.envelopes import connect_json
-from engine.formats.format_facts import NOTED_COLUMNS
+from engine.formats.format_facts import noted_columns
 from engine.records.records import ByteSpans
 
 AFTER, OPERATION = "after", "op"
@@ -39,7 +39,7 @@ AMBIGUOUS = "the row after the change has nothing but nulls, and the operation d
 
 def envelope_column(field: str) -> str:
     """The column of a field of the envelope; what a format notes beside the value's own fields keeps its name."""
-    return field if field in NOTED_COLUMNS else PREFIX + field
+    return field if field in noted_columns() else PREFIX + field
 
 
 def image_column(field: str) -> str:
@@ -49,7 +49,7 @@ def image_column(field: str) -> str:
 
 def _is_taken(field: str) -> bool:
     """Whether a name is the envelope's, Kafka's or a format's; engines compare names without case."""
-    names = "|".join(map(re.escape, NOTED_COLUMNS))
+    names = "|".join(map(re.escape, noted_columns()))
     taken = rf"(?:{ESCAPE})*(?:(?:{PREFIX}|kafka_).*|{names})"
     return re.fullmatch(taken, field, re.IGNORECASE | re.DOTALL) is not None
 
@@ -65,7 +65,7 @@ class _Laid:
     @classmethod
     def of(cls, column: pa.Field) -> _Laid:
         name: str = column.name
-        if name in NOTED_COLUMNS:
+        if name in noted_columns():
             return cls(column=column, field=name, is_image=False)
         if name.startswith(PREFIX):
             return cls(column=column, field=name[len(PREFIX) :], is_image=False)
