@@ -11,6 +11,7 @@ import pytest
 
 from engine.errors import Invalid, Unavailable
 from engine.table.catalog import access as catalogs
+from engine.table.commit.transaction import TableTransaction
 from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
 from tests.evolution.case import a, array, optional, record
@@ -22,7 +23,7 @@ FIRST = record(a("a", "int"), a("l", array(record(a("x", "int"), name="Item"))))
 @pytest.fixture
 def topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EvolvingTopic:
     """A topic whose writers take no turns, as on several machines: whoever comes second meets a conflict."""
-    monkeypatch.setattr(catalogs, "lock_file_of", lambda _catalog: None)
+    monkeypatch.setattr(catalogs, "lock_file_of", lambda _catalog, _topic_id: None)
     topic = EvolvingTopic(Warehouse(tmp_path / "world"), "orders")
     topic.add(1, json.dumps(FIRST))
     return topic
@@ -116,7 +117,7 @@ def test_commit_that_never_lands_leaves_neither_schema_nor_column_nor_placement(
     before = topic.reopened()
     text = json.dumps(record(a("a", "string", doc="x" * (70 << 10)), a("b", "long")))
     with monkeypatch.context() as patch:
-        patch.setattr(catalogs, "commit", _away)
+        patch.setattr(TableTransaction, "commit_once", _away)
         with pytest.raises(Unavailable):
             topic.add(2, text)
     after = topic.reopened()

@@ -22,7 +22,8 @@ from engine.table.catalog import access as catalogs
 from engine.table.commit.change import Change, ColumnsUpdate, Committed, Decision, SnapshotUpdate
 from engine.table.commit.judge import TableJudge, topic_id_of
 from engine.table.commit.schema_change import stage_columns
-from engine.table.commit.transaction import CommitConflict, CommitTurns, TableTransaction
+from engine.table.commit.transaction import CommitConflict, TableTransaction
+from engine.table.commit.turns import CommitTurns
 from engine.table.foreign.examination import GatherAll
 from engine.table.ledger import Outcome
 from engine.table.loading import TableLoader

@@ -16,7 +16,7 @@ from engine.records.digest import EMPTY_DIGEST
 from engine.table.catalog.access import open_catalog
 from engine.table.commit import session as table_session
 from engine.table.commit.range_append import RangeAppend
-from engine.table.commit.transaction import WAITS
+from engine.table.commit.turns import WAITS
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
 from engine.table.proof.verifier import Verifier

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from engine.clock import SystemClock
-from engine.table.commit.transaction import WAITS, CommitTurns
+from engine.table.commit.turns import WAITS, CommitTurns
 from tests.engine.table.table_examples import StillClock
 
 
