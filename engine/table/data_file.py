@@ -166,9 +166,9 @@ class FileDescription:
     """Everything a commit needs to know of a file that was written, and a verifier to check it; picklable.
 
     ``range`` the offsets covered, ``digest`` of the *log's* records in it, ``checksum`` CRC-32C of the file's bytes as
-    they were handed to the warehouse, ``footer_checksum`` its footer's (file_checksums.py); ``raw_rows`` rows that keep
-    their value's bytes beside typed columns, ``error_rows`` rows without typed columns; ``columns`` by field id;
-    ``split_offsets`` where row groups begin.
+    they were handed to the warehouse, ``footer_checksum`` its footer's (engine/parquet/checksums.py); ``raw_rows`` rows
+    that keep their value's bytes beside typed columns, ``error_rows`` rows without typed columns; ``columns`` by field
+    id; ``split_offsets`` where row groups begin.
     """
 
     path: str
