@@ -30,7 +30,8 @@ SMALL_DEMO = ("demo", "--records", "30000", "--no-spark-sql", "--directory")
 
 
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "floeberg", *map(str, arguments)]
+    # A shell has what it runs in the background ignore interrupts, and so would all that tests start there.
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "floeberg", *map(str, arguments)]
     return subprocess.Popen(tied(command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
