@@ -173,8 +173,7 @@ class SchemaInference:
             self._may_infer &= self._fruitless < _MOST_FRUITLESS
             return table
         try:
-            add = writer.add_key_schemas if self._of_keys else writer.add_schemas
-            return add(table, {newest - 1: text})
+            return writer.add_schemas(table, {newest - 1: text}, of_keys=self._of_keys)
         except Invalid as error:
             found = writer.open(table.topic, table.topic_id)
             if found is not None and len(self._inferred(found)) > len(known):
@@ -265,7 +264,7 @@ class _RoleSchemas:
         of_keys = role is Role.KEY
         self.resolver = resolver
         self._writer = writer
-        self._store = writer.add_key_schemas if of_keys else writer.add_schemas
+        self._of_keys = of_keys
         self._on_conflict = on_conflict_of(rule.key_options if of_keys else rule.codec_options)
         self._inference = SchemaInference(rule, role)
 
@@ -284,7 +283,9 @@ class _RoleSchemas:
     def add(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
         for schema_id, text in schemas.items():
             try:
-                table = self._store(table, {schema_id: text}, on_conflict=self._on_conflict)
+                table = self._writer.add_schemas(
+                    table, {schema_id: text}, on_conflict=self._on_conflict, of_keys=self._of_keys
+                )
             except Invalid as error:
                 self.resolver.give_up(schema_id, error.problem)
         return table

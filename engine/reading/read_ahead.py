@@ -73,9 +73,7 @@ class ReadAhead:
         self._lock = threading.Lock()
         self._decodes = threading.BoundedSemaphore(limits.decodes)
         self._pool = ThreadPoolExecutor(limits.prefetch_threads, thread_name_prefix="read-ahead")
-        self._ends: BoundedCache[tuple[str, int, int], bool] = BoundedCache(
-            capacity=POSITIONS_KEPT, cost_of=lambda _: 1
-        )
+        self._ends: BoundedCache[tuple[str, int, int], bool] = BoundedCache(capacity=POSITIONS_KEPT)
 
     @property
     def memory_use(self) -> tuple[int, int]:

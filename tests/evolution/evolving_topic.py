@@ -80,7 +80,7 @@ class EvolvingTopic:
         self.table = self._writer.add_schemas(self.table, {schema_id: text})
 
     def add_key(self, schema_id: int, text: str) -> None:
-        self.table = self._writer.add_key_schemas(self.table, {schema_id: text})
+        self.table = self._writer.add_schemas(self.table, {schema_id: text}, of_keys=True)
 
     def tier(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> None:
         """One segment and one commit."""

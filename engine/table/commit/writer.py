@@ -120,20 +120,23 @@ class TableWriter:
         return session.commit(AddColumns(value_fields=value_fields, key_fields=key_fields)).table
 
     def add_schemas(
-        self, table: TopicTable, schemas: Mapping[int, str], *, on_conflict: OnConflict | None = None
+        self,
+        table: TopicTable,
+        schemas: Mapping[int, str],
+        *,
+        on_conflict: OnConflict | None = None,
+        of_keys: bool = False,
     ) -> TopicTable:
         """Store writers' schemas with the table and add the columns they need (docs/row_format.md, Several schemas).
 
-        ``on_conflict`` as the topic's setting says; None: as it did when the table was made. Raises Invalid for a text
-        that is no schema, and when an id is known with another text.
+        ``of_keys``: those of typed keys, whose fields are the key's. ``on_conflict`` as the topic's setting says; None:
+        as it did when the table was made. Raises Invalid for a text that is no schema, and when an id is known with
+        another text.
         """
-        return self._add_schemas(table, AddSchemas(schemas=schemas, on_conflict=on_conflict))
-
-    def add_key_schemas(
-        self, table: TopicTable, schemas: Mapping[int, str], *, on_conflict: OnConflict | None = None
-    ) -> TopicTable:
-        """``add_schemas`` for the schemas of typed keys, whose fields are the key's."""
-        return self._add_schemas(table, AddSchemas(schemas=schemas, on_conflict=on_conflict, of_keys=True))
+        change = AddSchemas(schemas=schemas, on_conflict=on_conflict, of_keys=of_keys)
+        added = self.session(table.topic, table.topic_id).commit(change).table
+        reach(FaultPoint.SCHEMAS_COMMITTED)
+        return added
 
     def commit(
         self, table: TopicTable, appends: Sequence[RangeAppend], settings: ParquetSettings | None = None
@@ -168,11 +171,6 @@ class TableWriter:
         recorded = self.session(table.topic, table.topic_id).commit(change).table
         reach(FaultPoint.LOG_START_RECORDED)
         return recorded
-
-    def _add_schemas(self, table: TopicTable, change: AddSchemas) -> TopicTable:
-        added = self.session(table.topic, table.topic_id).commit(change).table
-        reach(FaultPoint.SCHEMAS_COMMITTED)
-        return added
 
     def _create(
         self,

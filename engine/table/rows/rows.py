@@ -72,7 +72,7 @@ class CodecPool:
     """The open codecs of tables, each used by one thread at a time. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._idle: BoundedCache[str, _IdleCodecs] = BoundedCache(capacity=CODECS_KEPT, cost_of=lambda _: 1)
+        self._idle: BoundedCache[str, _IdleCodecs] = BoundedCache(capacity=CODECS_KEPT)
         self._lock = threading.Lock()
 
     @contextmanager

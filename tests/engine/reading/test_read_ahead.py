@@ -36,6 +36,23 @@ def makes(made: RowBlock) -> Callable[[], RowBlock]:
     return lambda: made
 
 
+class HeldUp:
+    """A decoding that has ``begun`` and waits until it may ``go_on``; it gives a block, or fails."""
+
+    def __init__(self, outcome: RowBlock | Corrupt) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.calls = 0
+        self._outcome = outcome
+
+    def __call__(self) -> RowBlock:
+        self.calls += 1
+        self.begun.set()
+        assert self.go_on.wait(30)
+        if isinstance(self._outcome, Corrupt):
+            raise self._outcome
+        return self._outcome
+
+
 @pytest.fixture
 def limits() -> ReadAheadLimits:
     return ReadAheadLimits(decoded_bytes=350, prefetch_threads=1, prefetches=2)
@@ -64,16 +81,10 @@ def test_blocks_used_least_lately_make_room(limits: ReadAheadLimits) -> None:
 
 def test_prefetched_block_is_waited_for(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
-    begun, go_on = threading.Event(), threading.Event()
-
-    def slow() -> RowBlock:
-        begun.set()
-        go_on.wait(30)
-        return block("f", 0)
-
+    slow = HeldUp(block("f", 0))
     ahead.prefetch(place("f", 0), slow)
-    assert begun.wait(30)
-    threading.Timer(0.01, go_on.set).start()
+    assert slow.begun.wait(30)
+    threading.Timer(0.01, slow.go_on.set).start()
     found = ahead.find(("f", 0, 0))
     assert found is not None
     assert found.place.run.end_row == 10
@@ -82,33 +93,21 @@ def test_prefetched_block_is_waited_for(limits: ReadAheadLimits) -> None:
 
 def test_prefetch_that_has_not_begun_is_left_to_its_reader(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
-    begun, go_on = threading.Event(), threading.Event()
-
-    def slow() -> RowBlock:
-        begun.set()
-        go_on.wait(30)
-        return block("f", 0)
-
+    slow = HeldUp(block("f", 0))
     ahead.prefetch(place("f", 0), slow)
-    assert begun.wait(30)
+    assert slow.begun.wait(30)
     ahead.prefetch(place("f", 10), makes(block("f", 10)))
     assert ahead.find(("f", 0, 10)) is None
-    go_on.set()
+    slow.go_on.set()
     ahead.close()
 
 
 def test_error_of_a_prefetch_reaches_the_reader_that_waits(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
-    begun, go_on = threading.Event(), threading.Event()
-
-    def fails() -> RowBlock:
-        begun.set()
-        go_on.wait(30)
-        raise Corrupt("the page is damaged", file="f")
-
+    fails = HeldUp(Corrupt("the page is damaged", file="f"))
     ahead.prefetch(place("f", 0), fails)
-    assert begun.wait(30)
-    threading.Timer(0.01, go_on.set).start()
+    assert fails.begun.wait(30)
+    threading.Timer(0.01, fails.go_on.set).start()
     with pytest.raises(Corrupt):
         ahead.find(("f", 0, 0))
     ahead.close()
@@ -145,40 +144,26 @@ def test_cache_keeps_within_its_capacity_and_refuses_what_is_larger() -> None:
 
 def test_readers_of_one_cold_place_have_it_decoded_once(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
-    begun, go_on = threading.Event(), threading.Event()
-    decoded: list[int] = []
-
-    def decode() -> RowBlock:
-        decoded.append(0)
-        begun.set()
-        assert go_on.wait(30)
-        return block("f", 0)
-
+    decode = HeldUp(block("f", 0))
     with ThreadPoolExecutor(16) as pool:
         first = pool.submit(ahead.decode, place("f", 0), decode)
-        assert begun.wait(30)
+        assert decode.begun.wait(30)
         # One of them begins further on, within the rows that are being decoded.
         others = [pool.submit(ahead.decode, place("f", row), decode) for row in (0,) * 14 + (7,)]
-        go_on.set()
+        decode.go_on.set()
         assert {reading.result(30) for reading in (first, *others)} == {first.result()}
-    assert len(decoded) == 1
+    assert decode.calls == 1
     ahead.close()
 
 
 def test_block_that_can_not_be_decoded_fails_for_all_who_wait_and_is_tried_again(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
-    begun, go_on = threading.Event(), threading.Event()
-
-    def fail() -> RowBlock:
-        begun.set()
-        assert go_on.wait(30)
-        raise Corrupt("the page is damaged", file="f")
-
+    fail = HeldUp(Corrupt("the page is damaged", file="f"))
     with ThreadPoolExecutor(2) as pool:
         readings = [pool.submit(ahead.decode, place("f", 0), fail)]
-        assert begun.wait(30)
+        assert fail.begun.wait(30)
         readings.append(pool.submit(ahead.decode, place("f", 0), fail))
-        go_on.set()
+        fail.go_on.set()
         for reading in readings:
             with pytest.raises(Corrupt):
                 reading.result(30)
