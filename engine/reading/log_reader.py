@@ -123,7 +123,7 @@ class LogReader:
             source = self._source(table, file)
             place = source.place_at(offsets.start, _ALL_ROWS)
             while place is not None and place.offsets.start < offsets.end:
-                found = _inside(source.read(place, is_sequential=True).records, offsets)
+                found = _inside(source.read(place, is_sequential=True).records, offsets.start, offsets.end)
                 if len(found):
                     yield found
                 place = source.place_at(place.offsets.end, _ALL_ROWS)
@@ -157,7 +157,8 @@ class LogReader:
             partition=(table.location, partition),
             first_bytes=FIRST_READ_BYTES if max_bytes is None else max_bytes,
         ):
-            records = _inside(block.records, wanted)
+            # A block that was decoded for another reader may begin before the end of this one's last.
+            records = _inside(block.records, covered, wanted.end)
             # The grid of the block's offsets, which may all lie before those that are wanted.
             held = block.place.offsets
             block_end = min(held.end, wanted.end)
@@ -179,9 +180,9 @@ class LogReader:
         return OwnFile(table, self._index.open(table, file), self._index, self._codecs)
 
 
-def _inside(records: Records, wanted: OffsetRange) -> Records:
-    first, end = np.searchsorted(records.offset, (wanted.start, wanted.end), "left")
-    return records.slice(int(first), int(end))
+def _inside(records: Records, start: int, end: int) -> Records:
+    first_row, end_row = np.searchsorted(records.offset, (start, end), "left")
+    return records.slice(int(first_row), int(end_row))
 
 
 def _encodable_parts(records: Records, grid: NDArray[np.int64], record_bytes: int) -> Iterator[Records]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -206,6 +207,25 @@ def test_fetches_one_after_another_see_every_record_once(reader: LogReader, tmp_
         at = headers[-1].next_offset
     assert seen == [*range(5, 9000), *range(9100, 9800, 3)]
     assert off_grid == 0, "what a sequential reader is sent never lies before its offset"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_readers_of_blocks_that_others_had_decoded_see_every_record_once(
+    reader: LogReader, tmp_path: Path, seed: int
+) -> None:
+    """Blocks begin where their reader did and grow as it goes on, so those of two readers overlap."""
+    table, chance = OffsetTable(tmp_path), random.Random(seed)
+    wanted = OffsetRange(start=0, end=20_000)
+    table.add(
+        wanted,
+        records_of(range(20_000), value=lambda _: b"x" * 100),
+        shape=FileShape(row_group_rows=10_000, page_rows=128),
+    )
+    for _ in range(12):
+        start, budget = chance.choice((0, chance.randrange(20_000))), chance.choice((1_000, 50_000, 200_000, None))
+        seen = [record.offset for record in as_a_client_reads(read(reader, table, wanted, start, max_bytes=budget))]
+        assert seen == [*range(start, seen[-1] + 1)]
+        assert budget is not None or seen[-1] == wanted.end - 1
 
 
 def test_grid_entries_are_16_to_64_kib_apart(reader: LogReader, tmp_path: Path) -> None:
