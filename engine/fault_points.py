@@ -20,6 +20,9 @@ ENVIRONMENT_VARIABLE = "FLOEBERG_FAULT"
 class FaultPoint(StrEnum):
     """Named for what has just happened. In the order of a segment's way, from the log directory to a consumer."""
 
+    # Observation
+    LOGS_SEEN = "logs-seen"  # and listed; the broker not asked for offsets, which may be of what came since
+
     # Spool
     SPOOL_FACTS_HALF_WRITTEN = "spool-facts-half-written"  # under their temporary name
     SPOOL_FACTS_WRITTEN = "spool-facts-written"  # no link yet

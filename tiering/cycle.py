@@ -63,7 +63,7 @@ class Cycle:
         plan = self.plan(observed)
         self._durations_ms["observe"] = self._elapsed_ms
         for ranges in self._batches_by_risk(plan.ranges):
-            self.commit(self.rewrite(ranges, observed))
+            self.commit(self.rewrite(ranges))
         return self.report(observed, plan)
 
     def observe(self) -> Observed:
@@ -106,9 +106,9 @@ class Cycle:
         self._parts.records.note_plan(observed.states, plan, observed.at_risk_bytes)
         return plan
 
-    def rewrite(self, ranges: Sequence[PlannedRange], observed: Observed) -> Sequence[ReadyAppend]:
+    def rewrite(self, ranges: Sequence[PlannedRange]) -> Sequence[ReadyAppend]:
         """Rewrite and verify: what can be committed."""
-        work = self._parts.work.run(ranges, observed.logs)
+        work = self._parts.work.run(ranges)
         for partition, error in work.failures.items():
             self._fail(partition, error)
         self._count_durations(work.durations_ms)

@@ -14,6 +14,7 @@ from typing import Any
 from engine.broker import Broker, PartitionView
 from engine.clock import Clock
 from engine.errors import FloebergError, Invalid
+from engine.fault_points import FaultPoint, reach
 from engine.topic_partition import TopicIdPartition
 from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
 from tiering.partition_record import PartitionRecords
@@ -203,6 +204,7 @@ class StateObserver:
         if self._spool_problems is None:
             self._spool_problems = self._spool.read(is_shared=bool(rivals))
         seen = self._watcher.observe()
+        reach(FaultPoint.LOGS_SEEN)
         cluster_id = self._broker.cluster_id(seen.cluster_ids)
         logs = {who: log for who, log in seen.logs.items() if rule_of(who.topic, self._rules) is not None}
         lost = {who: error for who, error in seen.failures.items() if rule_of(who.topic, self._rules) is not None}

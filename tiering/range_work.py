@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
 
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
-from engine.kafka_log.segment import AbortedTransaction, aborted_in, read_transaction_index
+from engine.kafka_log.segment import AbortedTransaction, aborted_in, list_segments, read_transaction_index
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.table.commit.range_append import RangeAppend
 from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.topic_partition import TopicIdPartition
-from tiering.observation import PartitionLog
 from tiering.planner import PlannedRange
 from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 from tiering.spool import is_of_topic
@@ -45,18 +47,17 @@ class WorkDone:
     durations_ms: dict[str, float] = field(default_factory=dict)
 
 
-def aborted_transactions(log: PartitionLog, wanted: OffsetRange) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions with records in ``wanted``, a part of one segment of ``log``.
+def aborted_transactions(directory: Path, wanted: OffsetRange) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions with records in ``wanted``, a part of one segment of a partition's ``directory``.
 
-    The entry of a transaction lies beside the segment of its abort marker: the indexes of all later segments are read.
-    Complete only for offsets below the last stable offset, as read before. Raises Corrupt, Unavailable.
+    The entry of a transaction lies beside the segment of its abort marker: the indexes of all later segments are read,
+    as the directory has them now, for the broker may have begun a segment since it was looked at. Complete only for
+    offsets below a last stable offset that was read before. Raises Corrupt, Unavailable.
     """
-    entries: list[AbortedTransaction] = []
-    for index, segment in enumerate(log.segments):
-        is_last = index + 1 == len(log.segments)
-        if is_last or log.segments[index + 1].base_offset > wanted.start:
-            entries.extend(read_transaction_index(segment.transaction_index_path))
-    return aborted_in(entries, wanted)
+    segments = list_segments(directory)
+    first = bisect_right(segments, wanted.start, key=lambda segment: segment.base_offset) - 1
+    indexes = (read_transaction_index(segment.transaction_index_path) for segment in segments[max(0, first) :])
+    return aborted_in(chain.from_iterable(indexes), wanted)
 
 
 class RangeWork:
@@ -68,14 +69,14 @@ class RangeWork:
         self._verifier = verifier
         self._clock = clock
 
-    def run(self, ranges: Sequence[PlannedRange], logs: Mapping[TopicIdPartition, PartitionLog]) -> WorkDone:
+    def run(self, ranges: Sequence[PlannedRange]) -> WorkDone:
         """Rewrite and verify ``ranges``. Nothing of what it does is visible to readers of the table."""
         done = WorkDone()
         started_ms = self._clock.monotonic_ms()
         tasks: dict[int, RewriteTask] = {}
         for index, planned in enumerate(ranges):
             try:
-                tasks[index] = self._task(planned, logs)
+                tasks[index] = self._task(planned)
             except FloebergError as error:
                 done.failures.setdefault(planned.partition, error)
         rewritten: dict[int, Rewritten] = {}
@@ -99,11 +100,11 @@ class RangeWork:
         done.durations_ms["verify"] = self._clock.monotonic_ms() - verifying_ms
         return done
 
-    def _task(self, planned: PlannedRange, logs: Mapping[TopicIdPartition, PartitionLog]) -> RewriteTask:
+    def _task(self, planned: PlannedRange) -> RewriteTask:
         if planned.spooled is not None:
             aborted = aborted_in(planned.spooled.aborted, planned.range)
         else:
-            aborted = aborted_transactions(logs[planned.partition], planned.range)
+            aborted = aborted_transactions(planned.path.parent, planned.range)
         return RewriteTask(
             table=self._topics.of(planned.partition).facts(),
             partition=planned.partition,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from engine.errors import FloebergError
 from engine.fault_points import FaultPoint, reach
 from engine.topic_partition import TopicIdPartition
-from tiering.observation import PartitionLog, PartitionState
+from tiering.observation import PartitionState
 from tiering.observer import Observed
 from tiering.planner import PlannedLink, plan_spool
 from tiering.range_work import aborted_transactions
@@ -39,7 +39,7 @@ class SegmentHold:
         at_risk = dict(plan.at_risk)
         for link in plan.links:
             try:
-                self._link(link, logs[link.partition])
+                self._link(link)
             except FloebergError as error:
                 at_risk[link.partition] = at_risk.get(link.partition, 0) + link.segment.size_bytes
                 problems.setdefault(str(error), error)
@@ -57,12 +57,12 @@ class SegmentHold:
     def _with_links(self, states: Sequence[PartitionState]) -> tuple[PartitionState, ...]:
         return tuple(replace(state, spooled=self.spool.held(state.partition)) for state in states)
 
-    def _link(self, link: PlannedLink, log: PartitionLog) -> None:
+    def _link(self, link: PlannedLink) -> None:
         self.spool.link(
             link.segment.path,
             log_dir=link.log_dir,
             partition=link.partition,
             segment_range=link.segment.range,
             leader_epoch=link.leader_epoch,
-            aborted=aborted_transactions(log, link.segment.range),
+            aborted=aborted_transactions(link.segment.path.parent, link.segment.range),
         )

@@ -104,7 +104,7 @@ def rogue_commit(world: World, dice: random.Random) -> str | None:
         give_work(world, dice, seat.node.node_id)
     logs = LogWatcher([seat.node.log_dir], seat.node.clock).observe().logs
     found = [
-        (partition, logs[partition.who], closed)
+        (partition, closed)
         for partition in world.cluster.live
         if partition.who in logs and partition.leader == seat.node.node_id and seat.node.is_member
         for closed in logs[partition.who].closed()
@@ -112,7 +112,7 @@ def rogue_commit(world: World, dice: random.Random) -> str | None:
     ]
     if not found:
         return None
-    partition, log, closed = dice.choice(found[-3:])
+    partition, closed = dice.choice(found[-3:])
     who, first, behind = partition.who, closed.range.start, closed.range.end
     around = (world.auditor.ledger_end(partition) or 0) + dice.randint(-2, 2)
     near = min(max(around, first), behind - 1)
@@ -132,7 +132,7 @@ def rogue_commit(world: World, dice: random.Random) -> str | None:
                 leader_epoch=epoch,
                 segment_path=closed.path,
                 closed=True,
-                aborted=aborted_transactions(log, offsets),
+                aborted=aborted_transactions(closed.path.parent, offsets),
                 attempt=seat.node.clock.new_id(),
             )
             ((_, outcome),) = answers(rewrite_segment, [(0, task)])

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from engine.broker import PartitionView
-from engine.kafka_log.segment import AbortedBatches, read_transaction_index
+from engine.kafka_log.segment import AbortedBatches, list_segments, read_transaction_index
 from engine.reading import log_reader
 from engine.table import ledger
 from engine.table.catalog import access as catalogs
@@ -137,9 +137,9 @@ def aborted_transactions_kept() -> AbstractContextManager[Any]:
 
 
 def abort_markers_of_later_segments_missed() -> AbstractContextManager[Any]:
-    def aborted(log: Any, wanted: Any) -> Any:
+    def aborted(directory: Any, wanted: Any) -> Any:
         entries = []
-        for segment in log.segments:
+        for segment in list_segments(directory):
             if segment.base_offset <= wanted.start:
                 entries = list(read_transaction_index(segment.transaction_index_path))
         return range_work.aborted_in(entries, wanted)

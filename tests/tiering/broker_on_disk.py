@@ -83,6 +83,11 @@ class BrokerOnDisk:
         self._end[partition] = base + count
         self.port.set_view(partition, last_stable_offset=base + count, high_watermark=base + count)
 
+    def skip(self, partition: TopicIdPartition, count: int) -> None:
+        """Offsets that a test wrote itself, or that a marker takes; stable at once."""
+        end = self._end[partition] = self._end[partition] + count
+        self.port.set_view(partition, last_stable_offset=end, high_watermark=end)
+
     def roll(self, partition: TopicIdPartition) -> None:
         """Close the active segment."""
         self._open_segment(partition)
