@@ -14,8 +14,8 @@ from compaction.topic_repair import RepairTurn, TopicRepair
 from engine.clock import Clock
 from engine.errors import FloebergError
 from engine.table.commit.writer import TableWriter
+from engine.table.merge.candidates import KeptRows
 from engine.table.proof.verifier import Verifier
-from engine.table.repair.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from topics.topic_schemas import LedTopic
 from workers.workers import Workers

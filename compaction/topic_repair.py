@@ -20,10 +20,9 @@ from engine.parquet.settings import ParquetSettings
 from engine.table.commit.replacement import FileReplacement
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
-from engine.table.proof.verifier import Verifier
-from engine.table.repair.candidates import KeptRows, RepairCandidates, Survey, knowledge_of
-from engine.table.repair.file import Redecoded, RepairTask, reasons_in, repair_file
-from engine.table.repair.plan import (
+from engine.table.merge.candidates import KeptRows, RepairCandidates, Survey
+from engine.table.merge.merge_files import Merged, MergeTask, merge_files, reasons_in
+from engine.table.merge.plan import (
     MOST_IDS_WANTED,
     Candidate,
     Knowledge,
@@ -33,6 +32,7 @@ from engine.table.repair.plan import (
     rows_helped,
     wanted_schemas,
 )
+from engine.table.proof.verifier import Verifier
 from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts, TopicTable
 from topics.needs_schemas import NeedsSchemas
@@ -197,7 +197,7 @@ class TopicRepair:
         # Opening compiles all schemas, and a process has one version of each codec.
         if self._codecs is None:
             self._codecs = RowCodecs.of(facts)
-        return knowledge_of(facts, self._codecs)
+        return Knowledge.of(facts, self._codecs)
 
     def _unasked(self, candidates: Sequence[Candidate], *, at_once: int) -> tuple[NeedsSchemas, int]:
         """The missing schemas to ask for now, those of the most records first, and how many are left for a next turn.
@@ -215,16 +215,18 @@ class TopicRepair:
 
     def _try(self, chosen: Sequence[Candidate], facts: TableFacts, turn: RepairTurn) -> None:
         """Decode again, verify, commit."""
-        tasks = {one.file.path: RepairTask(table=facts, file=one.file, attempt=self._clock.new_id()) for one in chosen}
-        written: dict[str, Redecoded] = {}
-        for path, outcome in self._workers.run(repair_file, tasks):
-            task = tasks[path]
+        tasks = {
+            one.file.path: MergeTask(table=facts, files=(one.file,), attempt=self._clock.new_id(), redecode=True)
+            for one in chosen
+        }
+        written: dict[str, Merged] = {}
+        for path, outcome in self._workers.run(merge_files, tasks):
             if isinstance(outcome, FloebergError):
-                self._fail(task, outcome, turn)
-            elif outcome.new is None:
-                self._candidates.note(task.file, outcome.missing)
+                self._fail(path, outcome, turn)
+            elif not outcome.new:
+                self._candidates.note(path, outcome.missing)
                 if outcome.lost:
-                    _log.warning("repair_would_lose", topic=facts.topic, file=task.file.path, records=outcome.lost)
+                    _log.warning("repair_would_lose", topic=facts.topic, file=path, records=outcome.lost)
             else:
                 written[path] = outcome
         reach(FaultPoint.REPAIRS_WRITTEN)
@@ -234,21 +236,21 @@ class TopicRepair:
             self._commit(ready, next(outcome.settings for outcome in written.values()), turn)
 
     def _proven(
-        self, tasks: Mapping[str, RepairTask], written: Mapping[str, Redecoded], turn: RepairTurn
+        self, tasks: Mapping[str, MergeTask], written: Mapping[str, Merged], turn: RepairTurn
     ) -> list[tuple[FileReplacement, int]]:
         files = {
-            path: ReadBackTask(table=tasks[path].table, file=outcome.new)
+            path: ReadBackTask(table=tasks[path].table, file=new)
             for path, outcome in written.items()
-            if outcome.new is not None
+            for new in outcome.new
         }
         ready = []
         for path, evidence in self._workers.run(read_back, files):
             proof = proof_of(self._verifier, files[path], evidence)
             if isinstance(proof, FloebergError):
-                self._fail(tasks[path], proof, turn)
+                self._fail(path, proof, turn)
                 continue
             digest, gained = written[path].digest, written[path].gained
-            ready.append((FileReplacement(old=tasks[path].file, digest=digest, new=proof), gained))
+            ready.append((FileReplacement(old=tasks[path].files, digest=digest, new=(proof,)), gained))
         return ready
 
     def _commit(
@@ -266,14 +268,14 @@ class TopicRepair:
             _log.info(
                 "repaired",
                 topic=self.table.topic,
-                partition=replacement.old.partition,
-                start=replacement.old.range.start,
-                end=replacement.old.range.end,
+                partition=replacement.partition,
+                start=replacement.range.start,
+                end=replacement.range.end,
                 records=gained,
-                file=replacement.new.description.path,
+                file=replacement.new[0].description.path,
             )
 
-    def _fail(self, task: RepairTask, error: FloebergError, turn: RepairTurn) -> None:
-        self._failed.add(task.file.path)
+    def _fail(self, path: str, error: FloebergError, turn: RepairTurn) -> None:
+        self._failed.add(path)
         turn.problems += (error,)
-        _log.warning("repair_failed", topic=self.table.topic, file=task.file.path, error=str(error))
+        _log.warning("repair_failed", topic=self.table.topic, file=path, error=str(error))

@@ -37,3 +37,8 @@ class SystemClock:
 
     def new_id(self) -> str:
         return uuid.uuid4().hex
+
+
+def thread_cpu_ms() -> int:
+    """CPU time of the calling thread, in milliseconds; only differences mean anything."""
+    return time.thread_time_ns() // 1_000_000

@@ -14,7 +14,7 @@ import psutil
 from engine.clock import Clock
 from engine.errors import FloebergError
 from engine.schemas.desk import SourceHealth
-from engine.table.repair.candidates import KeptRows
+from engine.table.merge.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from floeberg.bound_sources import open_file_bound
 from serving.log.copy_requests import CopyRequests

@@ -24,7 +24,7 @@ def _main() -> None:
     # Loaded for the workers that are forked from here: the ways in and out of files.
     import engine.kafka_log.segment_reader
     import engine.table.foreign.evidence
-    import engine.table.repair.file  # noqa: F401
+    import engine.table.merge.merge_files  # noqa: F401
 
     # Spark collects garbage after every task: through all that was imported, that takes as long again. What is here
     # now stays for good, so the collector need not look at it, nor unshare its pages by doing so.

@@ -137,8 +137,8 @@ def _open(
     from compaction.repair_limits import RepairLimits
     from compaction.topic_repair import TopicRepair
     from engine.table.commit.writer import TableWriter
+    from engine.table.merge.merge_files import merge_files
     from engine.table.proof.verifier import Verifier
-    from engine.table.repair.file import repair_file
     from floeberg.room_settings import topic_rules
     from topics.topic_rule import rule_of
     from topics.topic_schemas import TopicSchemas
@@ -147,7 +147,7 @@ def _open(
     class ShownWorkers(InProcessWorkers):
         def run(self, work: Callable[[Any], Any], tasks: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
             for answered in super().run(work, tasks):
-                if work is repair_file:
+                if work is merge_files:
                     on_file()
                 yield answered
 

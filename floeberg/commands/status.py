@@ -80,7 +80,7 @@ def _from_tables(tables: TopicTables) -> DaemonStatus:
 
 
 def _partitions_of(table: TopicTable) -> Iterator[PartitionStatus]:
-    from engine.table.repair.candidates import KeptRows, RepairCandidates
+    from engine.table.merge.candidates import KeptRows, RepairCandidates
 
     problem: FloebergError | None = None
     kept: Mapping[int, KeptRows] = {}

@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 import pytest
 
 from compaction.repair_limits import RepairLimits
-from engine.table.repair.candidates import KeptRows, RepairCandidates
+from engine.table.merge.candidates import KeptRows, RepairCandidates
 from engine.topic_partition import TopicIdPartition
 from floeberg.commands.status import _kept_rows, _partitions_of
 from floeberg.topic_tables import TopicTables

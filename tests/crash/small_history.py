@@ -18,7 +18,7 @@ from typing import Any
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.schemas.folder import SchemaFolder
-from engine.table.repair.candidates import RepairCandidates
+from engine.table.merge.candidates import RepairCandidates
 from engine.topic_partition import TopicIdPartition
 from floeberg.topic_tables import TopicTables
 from tests.crash.door_client import DoorClient

@@ -17,8 +17,8 @@ from engine.offset_range import OffsetRange
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.commit.writer import TableWriter
 from engine.table.manifests import TableFile
+from engine.table.merge.merge_files import Merged, MergeTask, merge_files
 from engine.table.proof.verifier import Verifier
-from engine.table.repair.file import Redecoded, RepairTask, repair_file
 from floeberg.local_broker import LocalBroker
 from tests.faults.deadly_path import DeadlyPath
 from tests.tiering.broker_on_disk import BrokerOnDisk
@@ -91,11 +91,11 @@ def test_workers_repair_as_this_process_would(spark: SparkWorkers, tasks: list[R
             record_count=written.file.record_count,
             leader_epoch=0,
         )
-        repairs.append(RepairTask(table=task.table, file=file, attempt="a2"))
-    Path(repairs[1].file.path).unlink()
-    outcomes = answers(spark, repair_file, repairs)
-    assert [isinstance(outcome, Redecoded) for outcome in outcomes] == [True, False, True, True]
-    assert outcomes[::2] == answers(InProcessWorkers(), repair_file, repairs)[::2]
+        repairs.append(MergeTask(table=task.table, files=(file,), attempt="a2", redecode=True))
+    Path(repairs[1].files[0].path).unlink()
+    outcomes = answers(spark, merge_files, repairs)
+    assert [isinstance(outcome, Merged) for outcome in outcomes] == [True, False, True, True]
+    assert outcomes[::2] == answers(InProcessWorkers(), merge_files, repairs)[::2]
 
 
 def test_failing_task_comes_back_with_its_coordinates_and_leaves_the_others_alone(

@@ -73,7 +73,9 @@ class Change(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """``outcomes`` as the change asked for them; ``table`` as it is after the commit."""
+    """``outcomes`` as the change asked for them; ``table`` as it is after the commit; ``conflicts`` how often somebody
+    else's commit came first, and it was decided again."""
 
     table: TopicTable
     outcomes: tuple[Outcome, ...]
+    conflicts: int = 0

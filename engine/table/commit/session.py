@@ -47,12 +47,13 @@ class _Waiting:
     """A caller and its change; None: it wants the table to itself.
 
     ``attempts``: snapshots that were to hold the change, with the outcomes if they landed; ``unanswered``: one of them
-    may have.
+    may have; ``conflicts`` how many met another commit.
     """
 
     change: Change | None = None
     attempts: list[tuple[int, tuple[Outcome, ...]]] = field(default_factory=list)
     unanswered: CommitUnknown | None = None
+    conflicts: int = 0
     result: Committed | None = None
     error: Exception | None = None
 
@@ -71,7 +72,7 @@ class _Waiting:
             if state.table.metadata.snapshot_by_id(snapshot_id) is not None:
                 pairs = zip(tried, outcomes, strict=True)
                 outcomes = [then if then is Outcome.COMMITTED else now for then, now in pairs]
-        self.result = Committed(table=state.view, outcomes=tuple(outcomes))
+        self.result = Committed(table=state.view, outcomes=tuple(outcomes), conflicts=self.conflicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,8 @@ class TableSession:
             except CommitConflict as conflict:
                 log.info("commit_conflict", topic=self.topic, attempt=attempt, problem=conflict.problem)
                 self._turns.wait_after_conflict(attempt, began_ms=tried_ms)
+                for one, _ in decided:
+                    one.conflicts += 1
             except CommitUnknown as error:
                 log.warning("commit_unanswered", topic=self.topic, attempt=attempt, problem=error.problem)
                 self._turns.wait_after_silence(attempt)

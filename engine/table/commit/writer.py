@@ -155,11 +155,12 @@ class TableWriter:
     def replace(
         self, table: TopicTable, replacements: Sequence[FileReplacement], settings: ParquetSettings | None = None
     ) -> Committed:
-        """Put files in the place of others with the same records, in one Iceberg commit.
+        """Put files in the place of others with the same records, in one Iceberg commit; each group stands or falls by
+        itself. Appends of others are conflicts, which are counted, and nothing worse.
 
         ``settings`` the encodings of the new ones. Raises as ``commit``.
         """
-        _check_files(table, [replacement.new for replacement in replacements])
+        _check_files(table, [new for replacement in replacements for new in replacement.new])
         return self.session(table.topic, table.topic_id).commit(ReplaceDataFiles(replacements, settings))
 
     def set_log_start(self, table: TopicTable, partition: int, log_start: int) -> TopicTable:

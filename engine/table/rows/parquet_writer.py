@@ -81,9 +81,9 @@ class ParquetFileWriter:
             self._file.abort()
             raise
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Add rows after those written so far. The batch's memory may be reused as soon as this returns."""
-        for piece in _pieces(rows.copy_to(_OWN_MEMORY)):
+    def write(self, rows: pa.RecordBatch, *, is_lent: bool = True) -> None:
+        """Add rows after those written so far. ``is_lent``: the batch's memory may be reused when this has returned."""
+        for piece in _pieces(rows.copy_to(_OWN_MEMORY) if is_lent else rows):
             at = 0
             while at < piece.num_rows:
                 part = piece.slice(at, ROW_GROUP_ROWS - self._pending_rows)

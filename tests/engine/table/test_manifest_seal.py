@@ -79,7 +79,7 @@ def test_replaced_files_and_the_append_after_it_are_sealed(tmp_path: Path) -> No
     old = ManifestReader().files(table).own[1]
     new = append_of(table, 5, 10, attempt="b2")
     assert new.file is not None
-    writer.replace(table, [FileReplacement(old=old, digest=new.digest, new=new.file)])
+    writer.replace(table, [FileReplacement(old=(old,), digest=new.digest, new=(new.file,))])
     # The rewritten manifest, and one of what was taken out, which the next append leaves out.
     check_sealed(tmp_path, 4)
     outcomes(writer, table, append_of(table, 15, 20))

@@ -101,9 +101,10 @@ class CatalogSuite:
         assert mine.file is not None
         assert theirs.file is not None
         rival = under_test.writer()
-        found = rival.replace(under_test.reopened(), [FileReplacement(old=old, digest=theirs.digest, new=theirs.file)])
+        other = FileReplacement(old=(old,), digest=theirs.digest, new=(theirs.file,))
+        found = rival.replace(under_test.reopened(), [other])
         assert found.outcomes == (Outcome.COMMITTED,)
-        result = writer.replace(table, [FileReplacement(old=old, digest=mine.digest, new=mine.file)])
+        result = writer.replace(table, [FileReplacement(old=(old,), digest=mine.digest, new=(mine.file,))])
         assert result.outcomes == (Outcome.GONE,)
         seen = under_test.reopened()
         assert (seen.ledger, seen.foreign) == (table.ledger, None)

@@ -43,7 +43,7 @@ def replacement_of(table: TopicTable, old: TableFile, attempt: str = "new") -> F
     """The same records in another file, verified."""
     again = append_of(table, old.range.start, old.range.end, partition=old.partition, attempt=attempt)
     assert again.file is not None
-    return FileReplacement(old=old, digest=again.digest, new=again.file)
+    return FileReplacement(old=(old,), digest=again.digest, new=(again.file,))
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def test_new_file_takes_the_place_of_the_old_one_and_nothing_else_changes(
     seen = reopened(tmp_path)
     assert (seen.ledger, seen.foreign) == (table.ledger, None)
     assert {file.path for file in files_of(seen)} == {
-        *(file.path for file in files_of(table) if file != wanted.old),
-        wanted.new.description.path,
+        *(file.path for file in files_of(table) if file not in wanted.old),
+        wanted.new[0].description.path,
     }
     assert {partition: consumed(seen, partition) for partition in (0, 1)} == before
     assert fsck_table(seen, log_dirs=[]).findings == ()
@@ -100,7 +100,7 @@ def test_files_of_several_partitions_are_replaced_in_one_commit(
 ) -> None:
     wanted = [replacement_of(table, file) for file in files_of(table)]
     assert writer.replace(table, wanted).outcomes == (REPLACED,) * 4
-    assert {file.path for file in files_of(reopened(tmp_path))} == {one.new.description.path for one in wanted}
+    assert {file.path for file in files_of(reopened(tmp_path))} == {one.new[0].description.path for one in wanted}
     assert stored_offsets(tmp_path, table, 1) == list(range(20))
     assert len(catalog_in(tmp_path).load_table(table.identifier).metadata.snapshots) == 3
 
@@ -143,7 +143,7 @@ def test_append_that_is_committed_in_between_stays(
     more = append_of(table, 20, 30)
     with armed(once(FaultPoint.SNAPSHOT_STAGED, lambda: rival.commit(reopened(tmp_path), [more]))):
         result = writer.replace(table, [wanted])
-    assert result.outcomes == (REPLACED,)
+    assert (result.outcomes, result.conflicts) == ((REPLACED,), 1)
     assert result.table.ledger[0].range == OffsetRange(start=0, end=30)
     assert stored_offsets(tmp_path, table) == list(range(30))
     assert fsck_table(reopened(tmp_path), log_dirs=[]).findings == ()
@@ -157,7 +157,7 @@ def test_append_meets_a_replacement_in_between(
     with armed(once(FaultPoint.SNAPSHOT_STAGED, lambda: rival.replace(reopened(tmp_path), [wanted]))):
         assert outcomes(writer, table, more) == [Outcome.COMMITTED]
     seen = reopened(tmp_path)
-    assert wanted.new.description.path in {file.path for file in files_of(seen)}
+    assert wanted.new[0].description.path in {file.path for file in files_of(seen)}
     assert stored_offsets(tmp_path, table) == list(range(30))
     assert fsck_table(seen, log_dirs=[]).findings == ()
 
@@ -171,8 +171,8 @@ def test_second_of_two_replacements_of_a_file_finds_it_gone(
     with armed(once(FaultPoint.COMMIT_DECIDED, lambda: rival.replace(reopened(tmp_path), theirs))):
         assert writer.replace(table, mine).outcomes == (REPLACED, GONE)
     paths = {file.path for file in files_of(reopened(tmp_path))}
-    assert mine[1].new.description.path not in paths
-    assert {one.new.description.path for one in (mine[0], *theirs)} <= paths
+    assert mine[1].new[0].description.path not in paths
+    assert {one.new[0].description.path for one in (mine[0], *theirs)} <= paths
     assert stored_offsets(tmp_path, table) == list(range(20))
     snapshots = len(catalog_in(tmp_path).load_table(table.identifier).metadata.snapshots)
     assert writer.replace(table, mine[1:]).outcomes == (GONE,)
@@ -208,18 +208,19 @@ def test_replacement_taken_back_by_somebody_else_loses_nothing(
 def test_file_of_other_records_replaces_nothing(table: TopicTable) -> None:
     wanted = replacement_of(table, files_of(table)[0])
     other = append_of(table, 20, 30, attempt="other")
-    with pytest.raises(Invalid, match="is to replace one of"):
+    old = wanted.old[0]
+    with pytest.raises(Invalid, match="have the digest"):
         replace(wanted, digest=other.digest)
-    with pytest.raises(Invalid, match="is to replace one of"):
-        replace(wanted, old=files_of(table)[1])
-    with pytest.raises(Invalid, match="is to replace one of"):
-        replace(wanted, old=replace(wanted.old, path=wanted.new.description.path))
+    with pytest.raises(Invalid, match="are not"):
+        replace(wanted, old=files_of(table)[1:2])
+    with pytest.raises(Invalid, match="named twice"):
+        replace(wanted, old=(replace(old, path=wanted.new[0].description.path),))
 
 
 def test_decision_is_by_what_the_loaded_state_lists(table: TopicTable) -> None:
     old = files_of(table)[0]
     wanted = replacement_of(table, old)
-    new = replace(old, path=wanted.new.description.path)
+    new = replace(old, path=wanted.new[0].description.path)
     deleted = DeleteFile(path="d", partition=0, sequence_number=9, deleted_path=None)
     cases = [
         (SnapshotFiles(own=(old,)), REPLACED, 1),

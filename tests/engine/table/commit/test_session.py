@@ -114,7 +114,7 @@ class Stage:
         (old,) = (file for file in ManifestReader().files(self.reopened()).own if file.partition == partition)
         new = append_of(self.table, old.range.start, old.range.end, partition=partition, attempt="new")
         assert new.file is not None
-        replacement = FileReplacement(old=old, digest=new.digest, new=new.file)
+        replacement = FileReplacement(old=(old,), digest=new.digest, new=(new.file,))
         return lambda: self.writer.replace(self.table, [replacement]).outcomes
 
     def reopened(self) -> TopicTable:

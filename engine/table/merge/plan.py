@@ -12,6 +12,8 @@ from enum import StrEnum
 
 from engine.table.data_file import FileFooter
 from engine.table.manifests import TableFile
+from engine.table.rows.rows import RowCodecs
+from engine.table.topic_table import TableFacts
 
 MOST_IDS_WANTED = 1024
 """Schemas that are asked for, those of the most records: bytes that name no schema at all may look like any number."""
@@ -33,6 +35,17 @@ class Knowledge:
     schema_ids: frozenset[int] = frozenset()
     key_codec_version: int | None = None
     key_schema_ids: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, facts: TableFacts, codecs: RowCodecs) -> Knowledge:
+        """For a table; ``codecs`` any that were opened for it, for their versions."""
+        key_codec = facts.key_codec
+        return cls(
+            codec_version=codecs.value.version,
+            schema_ids=frozenset(facts.codec.schemas),
+            key_codec_version=None if codecs.key is None else codecs.key.version,
+            key_schema_ids=frozenset() if key_codec is None else frozenset(key_codec.schemas),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

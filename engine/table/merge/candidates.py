@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from engine.errors import Corrupt, FloebergError
+from engine.parquet.ranged_file import ReadCount
 from engine.table.manifests import ManifestReader, TableFile
-from engine.table.repair.file import stored_footer
-from engine.table.repair.plan import Candidate, Knowledge, Missing
-from engine.table.rows.rows import RowCodecs
+from engine.table.merge.plan import Candidate, Missing
+from engine.table.merge.stored_file import StoredFile
 from engine.table.topic_table import TableFacts, TopicTable
 
 FOOTER_THREADS = 8
@@ -92,14 +92,14 @@ class RepairCandidates:
             )
         return found
 
-    def note(self, file: TableFile, missing: Missing) -> None:
-        """What a file was found to missing when it was decoded again, and not replaced."""
-        self._missing[file.path] = missing
+    def note(self, path: str, missing: Missing) -> None:
+        """What a file was found to lack when it was decoded again, and not replaced."""
+        self._missing[path] = missing
 
     def _read(self, facts: TableFacts, files: list[TableFile]) -> None:
         def read(file: TableFile) -> Missing | FloebergError:
             try:
-                return Missing.of(stored_footer(facts, file))
+                return Missing.of(StoredFile(table=facts, file=file, count=ReadCount()).footer)
             except Corrupt as error:
                 return Corrupt(
                     f"a data file can't be looked at: {error.problem}",
@@ -118,14 +118,3 @@ class RepairCandidates:
                     self._missing[file.path] = found
                 else:
                     self._unreadable[file.path] = found
-
-
-def knowledge_of(facts: TableFacts, codecs: RowCodecs) -> Knowledge:
-    """What decoding for a table goes by now; ``codecs`` any that were opened for it, for their versions."""
-    key_codec = facts.key_codec
-    return Knowledge(
-        codec_version=codecs.value.version,
-        schema_ids=frozenset(facts.codec.schemas),
-        key_codec_version=None if codecs.key is None else codecs.key.version,
-        key_schema_ids=frozenset() if key_codec is None else frozenset(key_codec.schemas),
-    )

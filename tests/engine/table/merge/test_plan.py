@@ -6,7 +6,7 @@ import pytest
 
 from engine.offset_range import OffsetRange
 from engine.table.manifests import TableFile
-from engine.table.repair.plan import (
+from engine.table.merge.plan import (
     Candidate,
     Knowledge,
     Missing,

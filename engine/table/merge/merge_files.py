@@ -1,0 +1,244 @@
+"""Writes the records of files that follow each other to one new file; those of one file, decoded again, are a repair.
+
+A pure function of files, for any worker: the table is not changed. Whoever commits the new file has it verified first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+import structlog
+
+from engine.clock import thread_cpu_ms
+from engine.errors import Corrupt, FloebergError, Invalid
+from engine.formats.evolution.filling import filled
+from engine.offset_range import OffsetRange
+from engine.parquet.ranged_file import ReadCount
+from engine.parquet.settings import ParquetSettings
+from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
+from engine.table.data_file import FileDescription, FileName
+from engine.table.manifests import TableFile
+from engine.table.merge.gain import Gain, Reasons
+from engine.table.merge.plan import Knowledge, Missing, retry_reason
+from engine.table.merge.stored_file import StoredFile
+from engine.table.rows.record_file import RecordFile
+from engine.table.rows.rows import RowCodecs, records_from_rows
+from engine.table.topic_table import TableFacts
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeTask:
+    """Write the records of ``files`` again, by ``table``'s schemas and columns.
+
+    ``files`` of one partition, rising, none of the table's between them; ``attempt`` makes the new file's name its own.
+    ``redecode``: all rows become records and columns again, and a file is written only where some gain by it (a
+    repair). Else rows are copied, but for those of files that would gain.
+    """
+
+    table: TableFacts
+    files: tuple[TableFile, ...]
+    attempt: str
+    redecode: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises Invalid."""
+        pairs = zip(self.files, self.files[1:], strict=False)
+        rising = all(one.partition == two.partition and one.range.end <= two.range.start for one, two in pairs)
+        if not self.files or not rising or any(file.parts for file in self.files):
+            raise Invalid(
+                f"{[str(file.range) for file in self.files]} are no files of Floeberg's that can become one",
+                topic=self.table.topic,
+            )
+
+    @property
+    def range(self) -> OffsetRange:
+        """From the first file's start to the last one's end, with what lies between them and holds no record."""
+        return OffsetRange(start=self.files[0].range.start, end=self.files[-1].range.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """``new`` is empty where nothing was written: a repair that no record would gain by, or that one would lose by.
+
+    ``digest`` of the old files' records in order, which are the new ones'; ``gained`` records with more columns than
+    before, or no longer with bytes beside them; ``lost`` the opposite, which is a bug: a merge then copies that file's
+    rows; ``missing`` what the records go without now; ``reasons`` counts the rows that keep their bytes, by reason;
+    ``read_bytes`` of the old files, ``cpu_ms`` of the worker's.
+    """
+
+    new: tuple[FileDescription, ...]
+    digest: RangeDigest
+    settings: ParquetSettings | None
+    gained: int
+    lost: int
+    missing: Missing
+    reasons: Mapping[str, int]
+    read_bytes: int
+    cpu_ms: int = field(compare=False)
+
+
+def merge_files(task: MergeTask) -> Merged:
+    """Read files, one after the other, and write one. Memory: one row group of theirs and one of the new file.
+
+    Raises Corrupt (an old file is not what the table was given, or its rows are not what its footer says), Unavailable,
+    Invalid; nothing was written then.
+    """
+    began_ms, ways = thread_cpu_ms(), _Ways()
+    while True:
+        merge = _Merge(task, ways)
+        try:
+            return merge.run(began_ms)
+        except _OtherWay as other:
+            ways = other.ways
+        finally:
+            merge.close()
+
+
+def reasons_in(table: TableFacts, file: TableFile) -> Counter[str]:
+    """Count of a file's rows that keep their bytes, by reason. Raises Corrupt, Unavailable."""
+    reasons = Reasons()
+    others = frozenset(field.name for field in table.schema if field.name != table.layout.error)
+    for rows in StoredFile(table=table, file=file, count=ReadCount()).rows(unread=others):
+        reasons.add(rows.column(table.layout.error))
+    return reasons.counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """Files, by path, that don't go the way that was tried first; ``lost`` records in those ``copied`` after all."""
+
+    decoded: frozenset[str] = frozenset()
+    copied: frozenset[str] = frozenset()
+    lost: int = 0
+
+
+class _OtherWay(Exception):
+    """What was written is no good: the merge begins again."""
+
+    def __init__(self, ways: _Ways) -> None:
+        super().__init__()
+        self.ways = ways
+
+
+class _Merge:
+    def __init__(self, task: MergeTask, ways: _Ways) -> None:
+        self._task = task
+        self._ways = ways
+        self._codecs = RowCodecs.of(task.table)
+        self._known = Knowledge.of(task.table, self._codecs)
+        self._count = ReadCount()
+        self._gain = Gain()
+        self._reasons = Reasons()
+        epoch = max(file.leader_epoch for file in task.files)
+        name = FileName(partition=task.files[0].partition, range=task.range, leader_epoch=epoch, attempt=task.attempt)
+        self._new = RecordFile(task.table, name, self._codecs)
+
+    def run(self, began_ms: int) -> Merged:
+        for file in self._task.files:
+            with _named(self._task.table, file):
+                self._add(StoredFile(table=self._task.table, file=file, count=self._count))
+        new, gain = self._new, self._gain
+        is_better = not self._task.redecode or (gain.gained > 0 and gain.lost == 0)
+        description = new.finish() if is_better else None
+        return Merged(
+            new=() if description is None else (description,),
+            digest=new.digest,
+            settings=None if description is None else new.settings,
+            gained=gain.gained,
+            lost=gain.lost + self._ways.lost,
+            missing=Missing.of(new.footer),
+            reasons=dict(self._reasons.counts),
+            read_bytes=self._count.read_bytes,
+            cpu_ms=thread_cpu_ms() - began_ms,
+        )
+
+    def _add(self, stored: StoredFile) -> None:
+        path = stored.file.path
+        if path in self._ways.copied:
+            return self._copy(stored)
+        if self._task.redecode or path in self._ways.decoded or self._would_gain(stored):
+            return self._decode(stored)
+        try:
+            return self._copy(stored)
+        except Invalid as error:
+            _log.warning("rows_not_copied", topic=self._task.table.topic, file=path, problem=error.problem)
+            raise _OtherWay(replace(self._ways, decoded=self._ways.decoded | {path})) from error
+
+    def _would_gain(self, stored: StoredFile) -> bool:
+        return stored.file.reason_rows != 0 and retry_reason(Missing.of(stored.footer), self._known) is not None
+
+    def _copy(self, stored: StoredFile) -> None:
+        """Rows as they are, in the columns of now. What their digest is, the footer says: who reads the new file back
+        compares. Raises Invalid where a column is none of the table's."""
+        table, reasons = self._task.table, 0
+        for rows in stored.rows():
+            for batch in rows.to_batches():
+                copied = _in_schema(batch, table.schema)
+                self._new.copy(copied)
+                why = copied.column(table.layout.error)
+                self._reasons.add(why)
+                reasons += len(why) - why.null_count
+        self._new.note_copied(stored.footer, has_reasons=reasons > 0)
+
+    def _decode(self, stored: StoredFile) -> None:
+        """Rows to records as consumers get them, and to rows by what is known now."""
+        table, digest, gain = self._task.table, EMPTY_DIGEST, Gain()
+        for before in stored.rows():
+            records = records_from_rows(table.layout, before, self._reading)
+            digest = digest.then(digest_of(records))
+            # A schema that is still missing leaves its records as they are, and the new footer names it again.
+            after = self._new.add(records, *self._codecs.decode(records))
+            gain.add(before, after, table)
+            self._reasons.add(after.column(table.layout.error))
+        said = stored.footer.digest
+        if digest != said:
+            raise Corrupt(f"its rows have the digest {digest.to_text()}, its footer says {said.to_text()}")
+        if gain.lost and not self._task.redecode and stored.file.path not in self._ways.decoded:
+            ways = self._ways
+            raise _OtherWay(replace(ways, copied=ways.copied | {stored.file.path}, lost=ways.lost + gain.lost))
+        self._gain.gained += gain.gained
+        self._gain.lost += gain.lost
+
+    @cached_property
+    def _reading(self) -> RowCodecs:
+        """What encodes the old rows must not write over what is being decoded: it has scratch memory of its own."""
+        return RowCodecs.of(self._task.table)
+
+    def close(self) -> None:
+        self._new.close()
+
+
+def _in_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    found = {name: rows.column(name) for name in rows.schema.names}
+    if found.keys() - set(schema.names):
+        raise Invalid(f"the file has the columns {sorted(found.keys() - set(schema.names))}, which the table has not")
+    columns = [
+        filled(found[field.name], field.type) if field.name in found else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@contextmanager
+def _named(table: TableFacts, file: TableFile) -> Iterator[None]:
+    """What goes wrong with an old file names it."""
+    try:
+        yield
+    except Corrupt as error:
+        raise Corrupt(
+            f"a data file can't be written again: {error.problem}",
+            topic=table.topic,
+            partition=file.partition,
+            offset=file.range.start,
+            file=file.path,
+            next_step="it is left as it is; run floeberg fsck on the topic",
+        ) from error
+    except FloebergError as error:
+        raise error.located(table.topic, file.partition) from error

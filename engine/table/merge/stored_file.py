@@ -1,0 +1,71 @@
+"""A file of the table as it is read to be written again: its footer checked, its rows a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from engine.errors import Corrupt
+from engine.parquet.footer import ParquetFooter
+from engine.parquet.page_reader import read_rows, whole_group
+from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
+from engine.table.data_file import FileFooter, check_footer
+from engine.table.manifests import TableFile
+from engine.table.topic_table import TableFacts
+
+_NOTHING_KEPT = 1
+"""Bytes of the cache of row groups: each is read once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """Every byte that is read is checked against the file's own checksums, and those against the manifest's; ``count``
+    of what was read."""
+
+    table: TableFacts
+    file: TableFile
+    count: ReadCount
+
+    @cached_property
+    def _source(self) -> RangedFile:
+        return RangedFile(
+            warehouse=self.table.warehouse,
+            file=self.file.path,
+            size_bytes=self.file.size_bytes,
+            cache=row_group_cache(_NOTHING_KEPT),
+            count=self.count,
+        )
+
+    @cached_property
+    def _parsed(self) -> ParquetFooter:
+        footer = self._source.footer()
+        check_footer(footer, self.file.footer_checksum)
+        return footer
+
+    @cached_property
+    def footer(self) -> FileFooter:
+        """What the file says of itself. Raises Corrupt, Unavailable."""
+        file = self.file
+        footer = FileFooter.from_key_values(self._parsed.key_values, file=file.path)
+        said = (footer.topic_id, footer.partition, footer.range, footer.record_count)
+        if said != (self.table.topic_id, file.partition, file.range, file.record_count):
+            raise Corrupt(
+                f"its footer says offsets {footer.range} of {footer.partition}, {footer.record_count} records"
+            )
+        return footer
+
+    def rows(self, *, unread: frozenset[str] = frozenset()) -> Iterator[pa.Table]:
+        """A row group at a time; columns that are null in all of its rows, and those ``unread``, are left out.
+
+        Raises Corrupt, Unavailable.
+        """
+        source, parsed = self._source, self._parsed
+        for index in range(len(parsed.group_at)):
+            group = parsed.row_group(index)
+            if any(chunk.column.top not in unread for _, chunk in group.readable()):
+                yield read_rows(
+                    source, parsed, group, None, whole_group(group, None), is_sequential=True, unread=unread
+                )

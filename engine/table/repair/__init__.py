@@ -1,1 +1,0 @@
-"""Files whose rows a newer schema can give columns, written again."""
