@@ -50,6 +50,19 @@ class MergeLimits:
     full: Demand = Demand(growth=2, files=2)
     """For files that together make a whole one."""
 
+    groups_per_turn: int = 16
+    """Merged in one commit, up to the target's bytes together: a turn is to end soon."""
+
+    quiet_ms: int = 24 * 3600 * 1000
+    """A partition is quiet when nothing was added to it for so long. Less, and what comes once a day would be written
+    once more than what comes all the time."""
+
+    look_interval_ms: int = 30_000
+    """How often a table that changes is looked at: a look costs as much as it has files."""
+
+    retry_ms: int = 300_000
+    """How long files are left alone that could not be merged."""
+
     @property
     def full_bytes(self) -> int:
         """What counts as a whole file: three quarters of the target."""

@@ -13,15 +13,12 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from compaction.repair_limits import RepairLimits
+from compaction.replacing import FileReplacer, Replaced
 from engine.clock import Clock
 from engine.errors import FloebergError, Invalid, Unavailable
-from engine.fault_points import FaultPoint, reach
-from engine.parquet.settings import ParquetSettings
-from engine.table.commit.replacement import FileReplacement
-from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
 from engine.table.merge.candidates import KeptRows, RepairCandidates, Survey
-from engine.table.merge.merge_files import Merged, MergeTask, merge_files, reasons_in
+from engine.table.merge.merge_files import MergeTask, reasons_in
 from engine.table.merge.plan import (
     MOST_IDS_WANTED,
     Candidate,
@@ -32,12 +29,10 @@ from engine.table.merge.plan import (
     rows_helped,
     wanted_schemas,
 )
-from engine.table.proof.verifier import Verifier
 from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TableFacts, TopicTable
 from topics.needs_schemas import NeedsSchemas
 from topics.topic_schemas import TopicSchemas
-from workers.workers import ReadBackTask, Workers, proof_of, read_back
 
 SCHEMAS_A_TURN = 64
 """Asked for in one turn: a source may take long to refuse each."""
@@ -53,7 +48,7 @@ class RepairTurn:
     were decoded again, ``replaced`` those of them that got better, ``gone`` those that somebody else replaced
     meanwhile; ``gained`` records that have more columns now; ``left`` files that are worth a try, or were not looked
     at; ``wanted`` the schemas still missing, of which ``unasked`` were not asked for yet; ``problems`` files that can't
-    be read or repaired; ``source_problem`` why the schemas' source could not be asked.
+    be read or repaired; ``source_problem`` why the schemas' source could not be asked; ``cpu_ms`` of the work.
     """
 
     found: int = 0
@@ -67,6 +62,7 @@ class RepairTurn:
     unasked: int = 0
     problems: tuple[FloebergError, ...] = ()
     source_problem: Unavailable | None = None
+    cpu_ms: int = 0
 
     @property
     def is_held_up(self) -> bool:
@@ -87,17 +83,13 @@ class TopicRepair:
         table: TopicTable,
         schemas: TopicSchemas,
         *,
-        writer: TableWriter,
-        workers: Workers,
-        verifier: Verifier,
+        replacer: FileReplacer,
         clock: Clock,
         limits: RepairLimits,
     ) -> None:
         self.table = table
         self._schemas = schemas
-        self._writer = writer
-        self._workers = workers
-        self._verifier = verifier
+        self._replacer = replacer
         self._clock = clock
         self._limits = limits
         self._candidates = RepairCandidates()
@@ -108,7 +100,7 @@ class TopicRepair:
 
     def reopen(self) -> None:
         """Read the table again: others commit to it. Raises Unavailable, Corrupt, Invalid."""
-        table = self._writer.open(self.table.topic, self.table.topic_id)
+        table = self._replacer.writer.open(self.table.topic, self.table.topic_id)
         if table is None:
             raise Invalid("the topic's table is gone from the catalog", topic=self.table.topic)
         self.table = table
@@ -219,61 +211,35 @@ class TopicRepair:
             one.file.path: MergeTask(table=facts, files=(one.file,), attempt=self._clock.new_id(), redecode=True)
             for one in chosen
         }
-        written: dict[str, Merged] = {}
-        for path, outcome in self._workers.run(merge_files, tasks):
-            if isinstance(outcome, FloebergError):
-                self._fail(path, outcome, turn)
-            elif not outcome.new:
-                self._candidates.note(path, outcome.missing)
-                if outcome.lost:
-                    _log.warning("repair_would_lose", topic=facts.topic, file=path, records=outcome.lost)
-            else:
-                written[path] = outcome
-        reach(FaultPoint.REPAIRS_WRITTEN)
-        ready = self._proven(tasks, written, turn)
-        if ready:
-            reach(FaultPoint.REPAIRS_VERIFIED)
-            self._commit(ready, next(outcome.settings for outcome in written.values()), turn)
+        found = self._replacer.replace(self.table, tasks)
+        self.table, turn.cpu_ms = found.table, found.cpu_ms
+        turn.left += found.put_off
+        for path, error in found.failed.items():
+            self._fail(path, error, turn)
+        for path, replaced in found.done.items():
+            self._note(path, replaced, turn)
 
-    def _proven(
-        self, tasks: Mapping[str, MergeTask], written: Mapping[str, Merged], turn: RepairTurn
-    ) -> list[tuple[FileReplacement, int]]:
-        files = {
-            path: ReadBackTask(table=tasks[path].table, file=new)
-            for path, outcome in written.items()
-            for new in outcome.new
-        }
-        ready = []
-        for path, evidence in self._workers.run(read_back, files):
-            proof = proof_of(self._verifier, files[path], evidence)
-            if isinstance(proof, FloebergError):
-                self._fail(path, proof, turn)
-                continue
-            digest, gained = written[path].digest, written[path].gained
-            ready.append((FileReplacement(old=tasks[path].files, digest=digest, new=(proof,)), gained))
-        return ready
-
-    def _commit(
-        self, ready: Sequence[tuple[FileReplacement, int]], settings: ParquetSettings | None, turn: RepairTurn
-    ) -> None:
-        result = self._writer.replace(self.table, [replacement for replacement, _ in ready], settings)
-        self.table = result.table
-        reach(FaultPoint.REPAIRS_TOLD)
-        for (replacement, gained), outcome in zip(ready, result.outcomes, strict=True):
-            if outcome is Outcome.GONE:
-                turn.gone += 1
-                continue
-            turn.replaced += 1
-            turn.gained += gained
-            _log.info(
-                "repaired",
-                topic=self.table.topic,
-                partition=replacement.partition,
-                start=replacement.range.start,
-                end=replacement.range.end,
-                records=gained,
-                file=replacement.new[0].description.path,
-            )
+    def _note(self, path: str, replaced: Replaced, turn: RepairTurn) -> None:
+        merged, covered = replaced.merged, replaced.task.range
+        if replaced.outcome is None:
+            self._candidates.note(path, merged.missing)
+            if merged.lost:
+                _log.warning("repair_would_lose", topic=self.table.topic, file=path, records=merged.lost)
+            return
+        if replaced.outcome is Outcome.GONE:
+            turn.gone += 1
+            return
+        turn.replaced += 1
+        turn.gained += merged.gained
+        _log.info(
+            "repaired",
+            topic=self.table.topic,
+            partition=replaced.task.files[0].partition,
+            start=covered.start,
+            end=covered.end,
+            records=merged.gained,
+            file=merged.new[0].path,
+        )
 
     def _fail(self, path: str, error: FloebergError, turn: RepairTurn) -> None:
         self._failed.add(path)

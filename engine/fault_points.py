@@ -59,10 +59,10 @@ class FaultPoint(StrEnum):
     SPOOL_ABOUT_TO_LET_GO = "spool-about-to-let-go"  # committed in an earlier turn, links still there
     LOG_START_RECORDED = "log-start-recorded"  # nothing below it removed
 
-    # Repair
-    REPAIRS_WRITTEN = "repairs-written"  # files with the records of others, not verified
-    REPAIRS_VERIFIED = "repairs-verified"  # not committed
-    REPAIRS_TOLD = "repairs-told"  # committed; who repairs has not gone on
+    # Compaction
+    REPLACEMENTS_WRITTEN = "replacements-written"  # files with the records of others, not verified
+    REPLACEMENTS_VERIFIED = "replacements-verified"  # not committed
+    REPLACEMENTS_TOLD = "replacements-told"  # committed; who replaces them has not gone on
 
     # Log door: the answer "copied"
     DOOR_TOKEN_WRITTEN = "door-token-written"  # under its temporary name

@@ -13,6 +13,7 @@ import typer
 from engine.errors import FloebergError, Invalid, Unavailable
 from floeberg.commands.cat import cat
 from floeberg.commands.check import check
+from floeberg.commands.compact import compact
 from floeberg.commands.context import FOUND_SOMETHING, WRONG_USAGE, CommandContext
 from floeberg.commands.demo import demo
 from floeberg.commands.fsck import fsck
@@ -33,7 +34,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, demo, status, check, fsck, repair, cat, sql, tier, plugin):
+for command in (run, demo, status, check, fsck, compact, repair, cat, sql, tier, plugin):
     app.command(command.__name__)(command)
 app.add_typer(schema)
 

@@ -1,4 +1,4 @@
-"""The daemon: tiering and repair in a thread each, the log door and the table door beside them, one clean end."""
+"""The daemon: tiering and compaction in a thread each, the log door and the table door beside them, one clean end."""
 
 from __future__ import annotations
 
@@ -139,7 +139,9 @@ class Daemon:
     def _begin_loops(self, assembly: TieringAssembly) -> list[threading.Thread]:
         threads = [
             threading.Thread(target=self._tier, args=(assembly,), name="tiering", daemon=True),
-            threading.Thread(target=assembly.repair.run_forever, args=(self._ended,), name="repair", daemon=True),
+            threading.Thread(
+                target=assembly.compaction.run_forever, args=(self._ended,), name="compaction", daemon=True
+            ),
         ]
         for thread in threads:
             thread.start()
@@ -169,7 +171,7 @@ class Daemon:
         assembly.board.enter(Phase.STOPPING)
         self._ended.set()
         assembly.loop.hurry()
-        assembly.repair.hurry()
+        assembly.compaction.hurry()
         if not self._have_ended(threads):
             _log.warning("cycle_cut_off", after_seconds=FINISH_TIMEOUT_SECONDS)
             assembly.workers.stop()

@@ -6,6 +6,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from compaction.compaction_limits import CompactionLimits
+from compaction.merge_limits import MergeLimits
 from engine.formats.codec import INFER_RECORDS, OnConflict
 from engine.formats.proposals import ON_CONFLICT_OPTION
 from engine.table.columns import TableLayout
@@ -60,6 +62,13 @@ def tiering_limits(settings: Settings) -> TieringLimits:
     """The defaults, with what the settings say instead."""
     given = {name: value for name, value in settings.tiering.model_dump().items() if value is not None}
     return replace(TieringLimits(), **given)
+
+
+def compaction_limits(settings: Settings) -> CompactionLimits:
+    """The defaults, with what the settings say instead."""
+    given = {name: value for name, value in settings.compaction.model_dump().items() if value is not None}
+    target_file_bytes = given.pop("target_file_bytes", MergeLimits().target_file_bytes)
+    return CompactionLimits(merge=MergeLimits(target_file_bytes=target_file_bytes), **given)
 
 
 def spark_settings(settings: Settings) -> SparkSettings:

@@ -6,13 +6,14 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TypeAlias
 
 import psutil
 
+from compaction.compaction_report import CompactionReport
 from engine.clock import Clock
-from engine.errors import FloebergError
+from engine.errors import FloebergError, Unavailable
 from engine.schemas.desk import SourceHealth
 from engine.table.merge.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
@@ -20,7 +21,7 @@ from floeberg.bound_sources import open_file_bound
 from serving.log.copy_requests import CopyRequests
 from serving.log.damage_watch import Damages
 from serving.status.copy_wait import awaits_copy, copy_wait_ms
-from serving.status.daemon_status import BoundUse, DaemonStatus, Phase, SchemaSourceStatus
+from serving.status.daemon_status import BoundUse, CompactionStatus, DaemonStatus, Phase, SchemaSourceStatus
 from serving.status.metrics import Metrics
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.tiering_limits import TieringLimits
@@ -46,6 +47,7 @@ class StatusBoard:
         self._bounds_now: list[BoundSource] = [open_file_bound]
         self._sources: Callable[[], tuple[SourceHealth, ...]] = tuple
         self._damages: Callable[[], Damages] = Damages
+        self._compaction: Callable[[], CompactionReport] = CompactionReport
         self._copies = CopyRequests(clock)
         self._kept: Callable[[TopicIdPartition], KeptRows] = lambda _: KeptRows()
         self._copy_awaited_ms: dict[tuple[str, int], int] = {}
@@ -66,6 +68,10 @@ class StatusBoard:
     def watch_kept(self, kept: Callable[[TopicIdPartition], KeptRows]) -> None:
         """Ask here, after each cycle, for the rows of a partition that keep their bytes."""
         self._kept = kept
+
+    def watch_compaction(self, report: Callable[[], CompactionReport]) -> None:
+        """Ask for compaction's report whenever somebody asks for the status."""
+        self._compaction = report
 
     def watch_sources(self, health: Callable[[], tuple[SourceHealth, ...]]) -> None:
         """Look at these schema sources whenever somebody asks for the status."""
@@ -96,6 +102,7 @@ class StatusBoard:
             damages=damages.newest,
             damage_count=damages.count,
             schema_sources=tuple(map(_source_status, self._sources())),
+            compaction=_compaction_status(self._compaction()),
             memory_bytes=_memory_bytes(),
         )
 
@@ -177,6 +184,21 @@ def _source_status(health: SourceHealth) -> SchemaSourceStatus:
         problem=None if health.problem is None else str(health.problem),
         questions=health.questions,
         failures=health.failures,
+    )
+
+
+def _compaction_status(report: CompactionReport) -> CompactionStatus:
+    # What is away comes back by itself, and tiering tells of it; what is damaged does not.
+    held = [problem for problem in report.problems if isinstance(problem, Unavailable)]
+    return CompactionStatus(
+        backlog_groups=report.backlog.groups,
+        backlog_files=report.backlog.files,
+        backlog_bytes=report.backlog.size_bytes,
+        last_run_ms=report.last_run_ms,
+        write_amplification=report.totals.write_amplification,
+        problems=tuple(str(problem) for problem in report.problems if problem not in held),
+        held=tuple(map(str, held)),
+        **asdict(report.totals),
     )
 
 

@@ -1,4 +1,4 @@
-"""The loops of tiering and repair with everything they stand on, put together from the settings."""
+"""The loops of tiering and compaction with everything they stand on, put together from the settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from compaction.repair_loop import RepairLoop
+from compaction.compaction_loop import CompactionLoop
 from engine.broker import KafkaBroker
 from engine.clock import Clock
 from engine.table.catalog.deferred import open_catalog_when_there
@@ -14,7 +14,7 @@ from engine.table.commit.writer import TableWriter
 from engine.table.foreign.evidence import ForeignEvidence, ForeignTask, gather_evidence
 from engine.table.proof.verifier import Verifier
 from floeberg.bound_sources import disk_bounds
-from floeberg.room_settings import spark_settings, tiering_limits, topic_rules
+from floeberg.room_settings import compaction_limits, spark_settings, tiering_limits, topic_rules
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.status_board import StatusBoard
@@ -32,7 +32,7 @@ class TieringAssembly:
     verifier: Verifier
     workers: Workers
     loop: TieringLoop
-    repair: RepairLoop
+    compaction: CompactionLoop
     board: StatusBoard
     schemas: SchemaSources
 
@@ -66,21 +66,27 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
         limits=limits,
     )
     board = StatusBoard(version=program_version(), clock=clock, limits=limits)
-    repair = RepairLoop(
-        writer=writer, workers=workers, verifier=verifier, clock=clock, on_gain=board.metrics.count_repaired
+    compaction = CompactionLoop(
+        writer=writer,
+        workers=workers,
+        verifier=verifier,
+        clock=clock,
+        limits=compaction_limits(settings),
+        on_gain=board.metrics.count_repaired,
     )
     board.watch_each_cycle(lambda: disk_bounds(settings))
     board.watch_sources(schemas.health)
-    board.watch_kept(repair.kept)
+    board.watch_kept(compaction.kept)
+    board.watch_compaction(compaction.report)
     loop.on_cycle(board.note_cycle)
-    loop.on_cycle(lambda report: repair.note_topics(report.led, may_work=report.is_idle))
+    loop.on_cycle(lambda report: compaction.note_topics(report.led, may_work=not report.more))
     return TieringAssembly(
         broker=broker,
         writer=writer,
         verifier=verifier,
         workers=workers,
         loop=loop,
-        repair=repair,
+        compaction=compaction,
         board=board,
         schemas=schemas,
     )

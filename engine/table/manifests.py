@@ -214,8 +214,13 @@ def _check_sealed(
 
 def live_ranges(table: TopicTable, files: SnapshotFiles) -> tuple[TableFile, ...]:
     """What can be read by offset, sorted: our own files that are whole, and adopted ranges that still are."""
-    adopted = (
-        TableFile(
+    return tuple(sorted((*files.whole_own(), *adopted_ranges(table, files))))
+
+
+def adopted_ranges(table: TopicTable, files: SnapshotFiles) -> Iterator[TableFile]:
+    """The adopted ranges of which all files are there as they were proven."""
+    for part in (part for ranges in table.adopted.values() for part in ranges if files.has_whole(part)):
+        yield TableFile(
             partition=part.partition,
             range=part.range,
             path=f"{part.files[0].path}#{part.range.start}-{part.range.end}-{part.digest.to_text()}",
@@ -224,11 +229,6 @@ def live_ranges(table: TopicTable, files: SnapshotFiles) -> tuple[TableFile, ...
             leader_epoch=NO_PARTITION,
             parts=part.files,
         )
-        for ranges in table.adopted.values()
-        for part in ranges
-        if files.has_whole(part)
-    )
-    return tuple(sorted((*files.whole_own(), *adopted)))
 
 
 def _files_of(manifest: ManifestFile, io: FileIO, error_id: int) -> SnapshotFiles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +13,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from engine.clock import Clock, SystemClock
-from engine.errors import FloebergError, Invalid
+from engine.errors import FloebergError
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
+from floeberg.commands.own_hands import own_hands
 from floeberg.console import err, out, print_json
 from floeberg.log_output import configure_logging
 
@@ -29,7 +30,6 @@ SOURCE_PATIENCE_MS = 20_000
 """How long a source of schemas may take until the command goes on without it."""
 
 _SOURCE_PAUSE_MS = 500
-_FOR_EVER_MS = 1 << 40
 _REASONS_SHOWN = 10
 
 
@@ -136,36 +136,13 @@ def _open(
     """Raises Invalid: no table, no rule, or a rule of another format; Unavailable; Corrupt."""
     from compaction.repair_limits import RepairLimits
     from compaction.topic_repair import TopicRepair
-    from engine.table.commit.writer import TableWriter
-    from engine.table.merge.merge_files import merge_files
-    from engine.table.proof.verifier import Verifier
-    from floeberg.room_settings import topic_rules
-    from topics.topic_rule import rule_of
-    from topics.topic_schemas import TopicSchemas
-    from workers.workers import InProcessWorkers
 
-    class ShownWorkers(InProcessWorkers):
-        def run(self, work: Callable[[Any], Any], tasks: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-            for answered in super().run(work, tasks):
-                if work is merge_files:
-                    on_file()
-                yield answered
-
-    settings, table = command.settings, command.tables.named(topic)
-    rule = rule_of(topic, topic_rules(settings, sources))
-    if rule is None or rule.value_format != table.codec.name:
-        found = "no [[topics]] names it" if rule is None else f"the settings say {rule.value_format}"
-        raise Invalid(f"The topic's table has {table.codec.name} values, and {found}", topic=topic)
-    writer = TableWriter(command.catalog, clock, namespace=settings.namespace)
-    schemas = TopicSchemas(
-        topic=topic, rule=rule, writer=writer, clock=clock, patience_ms=_FOR_EVER_MS, retry_ms=_FOR_EVER_MS
-    )
+    table = command.tables.named(topic)
+    hands = own_hands(command, table, sources, clock, on_file=on_file)
     work = TopicRepair(
         table,
-        schemas,
-        writer=writer,
-        workers=ShownWorkers(),
-        verifier=Verifier(),
+        hands.schemas,
+        replacer=hands.replacer,
         clock=clock,
         limits=RepairLimits(files_per_turn=FILES_A_COMMIT, bytes_per_turn=BYTES_A_COMMIT),
     )

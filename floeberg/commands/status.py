@@ -16,7 +16,7 @@ from floeberg.console import out, print_json
 from floeberg.settings import Settings
 from floeberg.version import program_version
 from serving.status.daemon_status import DaemonStatus, Phase
-from serving.status.page import duration_text, size_text
+from serving.status.page import compaction_lines, duration_text, size_text
 from topics.partition_status import PartitionStatus
 
 if TYPE_CHECKING:
@@ -121,6 +121,10 @@ def _show(found: DaemonStatus, *, daemon_runs: bool) -> None:
     out.print(_partition_table(found, daemon_runs=daemon_runs))
     for line in _kept_rows(found):
         out.print(line, soft_wrap=True)
+    if daemon_runs:
+        out.print(f"compaction: {'; '.join(compaction_lines(found.compaction, now_ms=found.now_ms))}", soft_wrap=True)
+        for reason in found.compaction.held:
+            out.print(f"[yellow]not merged for now:[/yellow] {escape(reason)}", soft_wrap=True)
     near = [bound for bound in found.bounds if bound.share >= 0.8]
     for bound in near:
         out.print(f"[yellow]{escape(bound.name)}: {bound.share:.0%} of its bound is in use[/yellow]")

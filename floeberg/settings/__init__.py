@@ -127,6 +127,15 @@ class TieringSettings(Section):
     cycle_interval_ms: PositiveInt | None = None
 
 
+class CompactionSettings(Section):
+    """Files put together; None leaves the default of compaction/compaction_limits.py and merge_limits.py."""
+
+    enabled: bool = True
+    target_file_bytes: Annotated[int, Field(ge=1 << 20)] | None = None
+    max_parallel: PositiveInt | None = None
+    cpu_share: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
 class Settings(BaseSettings):
     """All settings of a daemon. Made by ``floeberg.settings.file.load_settings``, which names what is wrong."""
 
@@ -142,6 +151,7 @@ class Settings(BaseSettings):
     log_door: LogDoorSettings = LogDoorSettings()
     table_door: TableDoorSettings = TableDoorSettings()
     tiering: TieringSettings = TieringSettings()
+    compaction: CompactionSettings = CompactionSettings()
     topics: tuple[TopicSettings, ...] = (TopicSettings(),)
 
     @property

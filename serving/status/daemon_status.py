@@ -54,6 +54,33 @@ class SchemaSourceStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStatus:
+    """Files put together. ``backlog_…``: planned and not done yet; since the start: ``merges`` that were committed, the
+    ``files`` that they replaced, ``written_bytes`` of the new ones and ``appended_bytes`` of those that tiering wrote
+    meanwhile; groups ``given_up`` because somebody else changed their files, ``failures``, ``conflicts`` with other
+    commits, and the time of the CPU. ``last_run_ms`` since the epoch; ``problems`` that there are now, ``held`` of
+    which nobody needs to do anything about.
+    """
+
+    backlog_groups: int = 0
+    backlog_files: int = 0
+    backlog_bytes: int = 0
+    last_run_ms: int | None = None
+    merges: int = 0
+    files: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    appended_bytes: int = 0
+    write_amplification: float | None = None
+    given_up: int = 0
+    failures: int = 0
+    conflicts: int = 0
+    cpu_ms: int = 0
+    problems: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
     """The whole daemon. Times are milliseconds since the epoch; ``memory_bytes`` by process (daemon, spark).
 
@@ -81,6 +108,7 @@ class DaemonStatus:
     damage_count: int = 0
     bounds: tuple[BoundUse, ...] = ()
     schema_sources: tuple[SchemaSourceStatus, ...] = ()
+    compaction: CompactionStatus = CompactionStatus()
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -93,10 +121,11 @@ class DaemonStatus:
 
     @property
     def all_problems(self) -> tuple[str, ...]:
-        """The daemon's own, and those with which it still does its work: damage that readers met, schema registries, a
-        broker that asks for no copies."""
+        """The daemon's own, and those with which it still does its work: damage that readers or compaction met, schema
+        registries, a broker that asks for no copies."""
         sources = (source.problem for source in self.schema_sources if source.problem is not None)
-        return (*self.problems, *self.all_damages, *sources, *copy_problems(self.partitions))
+        asked = copy_problems(self.partitions)
+        return (*self.problems, *self.all_damages, *self.compaction.problems, *sources, *asked)
 
     @property
     def all_damages(self) -> tuple[str, ...]:
@@ -139,6 +168,10 @@ class DaemonStatus:
             values["problem_kinds"] = tuple(values["problem_kinds"])
             values["damages"] = tuple(values["damages"])
             values["bounds"] = tuple(BoundUse(**bound) for bound in values["bounds"])
+            compaction = {**values["compaction"]}
+            for name in ("problems", "held"):
+                compaction[name] = tuple(compaction[name])
+            values["compaction"] = CompactionStatus(**compaction)
             values["schema_sources"] = tuple(SchemaSourceStatus(**source) for source in values["schema_sources"])
             return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

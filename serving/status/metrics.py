@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from serving.door import DoorMetrics
-from serving.status.daemon_status import DaemonStatus, SchemaSourceStatus
+from serving.status.daemon_status import CompactionStatus, DaemonStatus, SchemaSourceStatus
 from topics.partition_status import PartitionStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -154,6 +154,29 @@ class _StatusCollector(Collector):
         yield used
         yield limit
         yield from _source_metrics(status.schema_sources)
+        yield from _compaction_metrics(status.compaction)
+
+
+def _compaction_metrics(compaction: CompactionStatus) -> Iterator[Metric]:
+    for name, documentation, value in (
+        ("backlog_files", "Files that are to be merged and are not yet", compaction.backlog_files),
+        ("backlog_bytes", "Their bytes", compaction.backlog_bytes),
+        ("problems", "Files or tables that can't be merged until an operator looks", len(compaction.problems)),
+        ("last_run_timestamp_seconds", "When files were last replaced, or 0", (compaction.last_run_ms or 0) / 1000),
+    ):
+        yield GaugeMetricFamily(f"floeberg_compaction_{name}", documentation, float(value))
+    for name, documentation, value in (
+        ("merges", "Groups of files that became one", compaction.merges),
+        ("merged_files", "Files that were replaced by them", compaction.files),
+        ("read_bytes", "Bytes read of those", compaction.read_bytes),
+        ("written_bytes", "Bytes of the files in their place", compaction.written_bytes),
+        ("appended_bytes", "Bytes of files that tiering wrote", compaction.appended_bytes),
+        ("given_up", "Groups given up because somebody else changed their files", compaction.given_up),
+        ("failures", "Groups or tables that failed, and are tried again", compaction.failures),
+        ("conflicts", "Commits of others that came first", compaction.conflicts),
+        ("cpu_seconds", "CPU time of merging and repairing", compaction.cpu_ms / 1000),
+    ):
+        yield CounterMetricFamily(f"floeberg_compaction_{name}", documentation, float(value))
 
 
 def _source_metrics(sources: tuple[SchemaSourceStatus, ...]) -> Iterator[Metric]:

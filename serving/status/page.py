@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from serving.status.daemon_status import BoundUse, DaemonStatus
+from serving.status.daemon_status import BoundUse, CompactionStatus, DaemonStatus
 from topics.partition_status import PartitionStatus
 
 REFRESH_SECONDS = 5
@@ -39,6 +39,8 @@ def status_page(status: DaemonStatus) -> str:
         _problems(status),
         "<h2>Partitions</h2>",
         _partitions(status.partitions),
+        "<h2>Compaction</h2>",
+        _compaction(status.compaction, now_ms=status.now_ms),
         "<h2>Bounds</h2>",
         _bounds(status.bounds),
         "</body></html>",
@@ -95,6 +97,24 @@ def _partition_row(partition: PartitionStatus) -> tuple[str, ...]:
         f"{partition.awaiting_rows:,}",
         state,
     )
+
+
+def _compaction(compaction: CompactionStatus, *, now_ms: int) -> str:
+    said = "".join(f"<br>{escape(line)}" for line in compaction_lines(compaction, now_ms=now_ms))
+    held = "".join(f"<li>{escape(reason)}</li>" for reason in compaction.held)
+    return f"<p>{said.removeprefix('<br>')}</p>" + (f"<ul class='soft'>{held}</ul>" if held else "")
+
+
+def compaction_lines(compaction: CompactionStatus, *, now_ms: int) -> tuple[str, ...]:
+    """What compaction has to do and did, for a person."""
+    last = compaction.last_run_ms
+    when = "nothing since the start" if last is None else f"last {duration_text(now_ms - last)} ago"
+    waiting = f"{compaction.backlog_files:,} files, {size_text(compaction.backlog_bytes)}, are to be merged"
+    done = f"{compaction.files:,} files became {compaction.merges:,}, {size_text(compaction.written_bytes)}; {when}"
+    written = compaction.write_amplification
+    beside = f"{compaction.conflicts:,} conflicts, {compaction.given_up:,} given up, {compaction.failures:,} failed"
+    times = "" if written is None else f"a byte is written {written:.2f} times; "
+    return waiting, done, times + beside
 
 
 def _bounds(bounds: Sequence[BoundUse]) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from compaction import topic_repair
 from compaction.repair_limits import RepairLimits
+from compaction.replacing import FileReplacer
 from compaction.topic_repair import RepairTurn, TopicRepair
 from engine.errors import Corrupt, Unavailable
 from engine.fault_points import FaultPoint, armed
@@ -55,9 +56,9 @@ class Lacking:
         repair = TopicRepair(
             self.table(),
             schemas,
-            writer=writer,
-            workers=workers or InProcessWorkers(),
-            verifier=Verifier(),
+            replacer=FileReplacer(
+                writer=writer, workers=workers or InProcessWorkers(), verifier=Verifier(), parallel=2
+            ),
             clock=self.world.clock,
             limits=limits or RepairLimits(),
         )
@@ -276,7 +277,7 @@ def test_new_file_that_does_not_verify_is_never_committed(lacking: Lacking) -> N
     paths = lacking.paths()
 
     def flip(point: FaultPoint) -> None:
-        if point is not FaultPoint.REPAIRS_WRITTEN:
+        if point is not FaultPoint.REPLACEMENTS_WRITTEN:
             return
         for path in lacking.world.root.rglob("*.parquet"):
             if f"file://{path}" not in paths:
@@ -307,7 +308,7 @@ def test_tiering_that_commits_in_between_loses_nothing(lacking: Lacking) -> None
     for partition in lacking.partitions:
         lacking.world.broker.append_segment(partition, [note(7), note(8)])
     tiering = lacking.world.loop(rules=avro(lacking.source))
-    with armed(at(FaultPoint.REPAIRS_VERIFIED, tiering.cycle)):
+    with armed(at(FaultPoint.REPLACEMENTS_VERIFIED, tiering.cycle)):
         assert lacking.repair().turn().replaced == 4
     assert {entry.range for entry in lacking.table().ledger.values()} == {OffsetRange(start=0, end=9)}
     lacking.check_whole()
@@ -316,7 +317,7 @@ def test_tiering_that_commits_in_between_loses_nothing(lacking: Lacking) -> None
 def test_two_repairs_at_once_replace_each_file_once(lacking: Lacking) -> None:
     lacking.source.texts = TEXTS
     other = lacking.repair(limits=RepairLimits(files_per_turn=2))
-    with armed(at(FaultPoint.REPAIRS_WRITTEN, other.turn)):
+    with armed(at(FaultPoint.REPLACEMENTS_WRITTEN, other.turn)):
         turn = lacking.repair().turn()
     assert (turn.replaced, turn.gone, turn.gained) == (2, 2, 4)
     lacking.check_whole()
@@ -330,7 +331,7 @@ def test_foreign_compaction_in_between_is_left_as_it_is(lacking: Lacking) -> Non
         table = lacking.world.catalog.load_table(lacking.table().identifier)
         table.overwrite(table.scan().to_arrow())
 
-    with armed(at(FaultPoint.REPAIRS_WRITTEN, compact)):
+    with armed(at(FaultPoint.REPLACEMENTS_WRITTEN, compact)):
         turn = lacking.repair().turn()
     assert (turn.tried, turn.replaced, turn.gone) == (4, 0, 4)
     assert lacking.digests() == before

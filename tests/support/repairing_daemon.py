@@ -1,11 +1,13 @@
-"""The loops of tiering and repair, wired as the daemon does, taking turns in the test's own thread."""
+"""The loops of tiering and compaction, wired as the daemon does, taking turns in the test's own thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from compaction.compaction_limits import CompactionLimits
+from compaction.compaction_loop import CompactionLoop
+from compaction.merge_limits import MergeLimits
 from compaction.repair_limits import RepairLimits
-from compaction.repair_loop import RepairLoop
 from compaction.topic_repair import RepairTurn
 from engine.table.proof.verifier import Verifier
 from tests.tiering.tiering_world import TieringWorld
@@ -25,24 +27,27 @@ class RepairingDaemon:
         *,
         limits: TieringLimits | None = None,
         repair_limits: RepairLimits | None = None,
+        merge_limits: MergeLimits | None = None,
         on_gain: Callable[[int], None] = lambda _: None,
     ) -> None:
         writer = world.writer()
         self.loop = world.loop(rules=rules, limits=limits, writer=writer)
-        self.repair = RepairLoop(
+        self.compaction = CompactionLoop(
             writer=writer,
             workers=InProcessWorkers(),
             verifier=Verifier(),
             clock=world.clock,
-            limits=repair_limits,
+            limits=CompactionLimits(
+                merge=merge_limits or MergeLimits(), repair=repair_limits or RepairLimits(), cpu_share=1.0
+            ),
             on_gain=on_gain,
         )
-        self.loop.on_cycle(lambda report: self.repair.note_topics(report.led, may_work=report.is_idle))
+        self.loop.on_cycle(lambda report: self.compaction.note_topics(report.led, may_work=not report.more))
 
     def cycle(self) -> tuple[CycleReport, RepairTurn]:
         """A cycle of tiering, and what repair does after it."""
         report = self.loop.cycle()
-        return report, self.repair.turn()
+        return report, self.compaction.turn().repair
 
     def repaired_files(self) -> int:
         """As ``cycle``; the files that were replaced."""
