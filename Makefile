@@ -9,11 +9,8 @@ INSTALLED := $(VENV)/.installed
 JAR := floeberg/jars/floeberg-plugin.jar
 KEEP ?=
 PARALLEL ?= 2
-# Tests with servers wait for them half of the time; the others run beside them, in processes of their own.
+# Of tests with servers, which run beside the others.
 PARALLEL_SERVERS ?= 3
-SERVERS := broker or spark or catalog
-# Compiled once, beside the tests: each worker would compile them all, and numba's cache has no lock.
-CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked
 # What is run so ends with the one that runs it, killed or not. The whole of a recipe's line is: make starts it without a
 # shell, which nothing would end when make is killed.
 TIED := $(BIN)/python -I -S floeberg/tied_process.py -
@@ -28,13 +25,7 @@ demo: $(INSTALLED) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
 
 test: $(INSTALLED) $(JAR)
-	mkdir -p build
-	$(TIED) sh -c '$(CHECKED) $(TIED) $(BIN)/python -m floeberg.kernels & kernels=$$!; \
-	$(TIED) $(BIN)/pytest -n $(PARALLEL_SERVERS) --dist loadgroup --no-loadscope-reorder -m "$(SERVERS)" \
-	>build/test-servers.txt 2>&1 & servers=$$!; \
-	$(TIED) $(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m "not ($(SERVERS))" && wait $$kernels && \
-	$(CHECKED) $(TIED) $(BIN)/pytest -n $(PARALLEL) --dist loadgroup -m kernels && \
-	{ wait $$servers; ended=$$?; cat build/test-servers.txt; exit $$ended; }'
+	$(TIED) $(BIN)/python -m tests.parts $(PARALLEL) $(PARALLEL_SERVERS)
 
 # Clients of Node.js and Go, which nothing else here needs.
 clients: check-clients $(INSTALLED) $(JAR)

@@ -15,13 +15,14 @@ import pytest
 from floeberg.java.jdk import SHORT_LIFE_OPTIONS
 from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
 from floeberg.tied_process import end_with_parent
+from tests.support.class_archive import archive_options
 from tests.support.rest_catalog import RestCatalogServer
 
 if TYPE_CHECKING:
     from workers.spark_workers import SparkWorkers
 
 # For every JVM that a test starts. A command line's own options win over these.
-os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(SHORT_LIFE_OPTIONS))
+os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join((*SHORT_LIFE_OPTIONS, *archive_options())))
 
 # Imports and collected tests stay to the end: walking them again and again would be a third of a worker's start.
 gc.disable()
@@ -42,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         # A worker that nobody asks any more would first finish its test.
         end_with_parent(os.getppid())
+        # The width of what pytest prints is none of what the tests' programs print.
+        os.environ.pop("COLUMNS", None)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
