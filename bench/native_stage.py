@@ -44,6 +44,7 @@ listen = "{table_door}"
 name = "{topic}"
 value = "avro"
 schemas = "{schemas}"
+freshness_ms = "closed"
 """
 
 

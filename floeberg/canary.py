@@ -145,7 +145,7 @@ def _settings(settings: Settings, folder: Path, topic: str) -> Settings:
             "log_door": settings.log_door.model_copy(update={"token": log_door_token(settings)}),
             "table_door": TableDoorSettings(listen=Listen(host="127.0.0.1", port=port)),
             "tiering": TieringSettings(spool_max_bytes=0, cycle_interval_ms=200),
-            "topics": (TopicSettings(name=topic),),
+            "topics": (TopicSettings(name=topic, freshness_ms="closed"),),
         }
     )
 

@@ -31,7 +31,7 @@ def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, 
             key_options=_key_options(topic),
             schema_source=sources.of(topic),
             use_latest=topic.registry is not None and topic.registry.use_latest,
-            freshness_ms=topic.freshness_ms,
+            freshness_ms=None if topic.freshness_ms == "closed" else topic.freshness_ms,
         )
         for topic in settings.topics
     )

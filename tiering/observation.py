@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
 from engine.broker import PartitionView
 from engine.errors import FloebergError
@@ -13,6 +15,9 @@ from engine.offset_range import OffsetRange
 from engine.records.records import UNKNOWN_EPOCH
 from engine.topic_partition import TopicIdPartition
 from tiering.spool import SpooledSegment
+
+_WORK_MS_PER_MIB = 40
+"""What a MiB of a segment takes until it is committed, on a machine that has other things to do, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,11 @@ class PartitionLog:
     def closed_end(self) -> int | None:
         """The end of the last closed segment, which is the base offset of the active one; None when none is closed."""
         return self.segments[-1].base_offset if len(self.segments) > 1 else None
+
+    def segment_with(self, offset: int) -> Segment | None:
+        """The one that holds ``offset``, or would; None below all of them."""
+        index = bisect.bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
+        return self.segments[index] if index >= 0 else None
 
     def closed(self) -> tuple[ClosedSegment, ...]:
         """Every segment that a later one follows, which is what gives it an end."""
@@ -63,7 +73,10 @@ class PartitionState:
 
     ``log`` None: no live directory (deleted topic, moved replica; spooled segments may remain). ``view`` None: the
     broker doesn't know this topic id. ``tiered_end`` and ``tiered_epoch`` are the ledger's, None and -1 before the
-    first commit. ``native``: the broker keeps its segments until it is told they are tiered, so nothing is spooled.
+    first commit; ``tiered_position`` is a byte of the segment with ``tiered_end`` at which a batch begins that ends
+    before it, 0 for the segment's start. ``active_bytes``: of the active segment now, while its records wait; what the
+    listing says of it is older. ``native``: the broker keeps its segments until it is told they are tiered, so
+    nothing is spooled.
     ``untiered_since_ms`` (monotonic): since when stable records have waited beyond the ledger's end, None while there
     are none. ``stopped``: why an operator must look before this partition goes on. ``failing``: why it failed the last
     times, while it is not yet time to try again. ``failure``: why its log or its table can't be had now.
@@ -77,6 +90,8 @@ class PartitionState:
     is_leader: bool
     tiered_end: int | None = None
     tiered_epoch: int = -1
+    tiered_position: int = 0
+    active_bytes: int = 0
     native: bool = False
     freshness_ms: int | None = None
     untiered_since_ms: int | None = None
@@ -97,6 +112,27 @@ class PartitionState:
         if self.log is None or self.view is None or self.log.leader_epoch == UNKNOWN_EPOCH:
             return True
         return self.log.leader_epoch == self.view.leader_epoch
+
+    @property
+    def prefix_due_ms(self) -> int | None:
+        """When (monotonic) the stable records of the active segment are tiered; None while none wait.
+
+        So much before they have waited ``freshness_ms`` as the work on them takes, and not later than the partition's
+        time comes round, which is the same for all of a topic: they share their table's commits.
+        """
+        since_ms, freshness_ms = self.untiered_since_ms, self.freshness_ms
+        if since_ms is None or freshness_ms is None or not self.is_leader:
+            return None
+        at_latest_ms = since_ms + max(0, freshness_ms - self._prefix_work_ms)
+        round_ms = max(1, freshness_ms)
+        together_ms = at_latest_ms - (at_latest_ms - crc32(self.partition.topic_id.encode())) % round_ms
+        return together_ms if together_ms > since_ms else at_latest_ms
+
+    @property
+    def _prefix_work_ms(self) -> int:
+        active_base = 0 if self.log is None or not self.log.segments else self.log.segments[-1].base_offset
+        is_begun = self.tiered_end is not None and self.tiered_end > active_base
+        return (self.active_bytes - (self.tiered_position if is_begun else 0)) * _WORK_MS_PER_MIB >> 20
 
     def ready(self) -> tuple[ClosedSegment, ...]:
         """Closed segments that end at or below the last stable offset and reach past the ledger's end."""

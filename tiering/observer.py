@@ -19,6 +19,7 @@ from engine.topic_partition import TopicIdPartition
 from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
 from tiering.partition_record import PartitionRecords
 from tiering.spool import LogDirClaims, Spool
+from tiering.tiered_positions import TieredPositions, active_bytes
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
 from tiering.watcher import LogObservation, LogWatcher
@@ -187,6 +188,7 @@ class StateObserver:
         self._records = records
         self._rules = tuple(rules)
         self._clock = clock
+        self._positions = TieredPositions()
 
     def last_answered(self, partition: TopicIdPartition) -> PartitionView | None:
         """The broker's offsets of a partition as they last were."""
@@ -226,7 +228,7 @@ class StateObserver:
                     native=native.get(who.topic, False),
                     failure=failures.get(who),
                     has_table=False,
-                    **self._remembered(who),
+                    **self._remembered(who, logs.get(who)),
                 )
                 for who in partitions
                 if self._topics.get(who.topic_id) is not None
@@ -247,20 +249,26 @@ class StateObserver:
 
     def with_table(self, state: PartitionState) -> PartitionState:
         """The state now that its table was seen to, with what the ledger says now."""
-        return replace(state, has_table=True, **self._ledger(state.partition))
+        return replace(state, has_table=True, **self._ledger(state.partition, state.log))
 
-    def _ledger(self, who: TopicIdPartition) -> dict[str, Any]:
+    def _ledger(self, who: TopicIdPartition, log: PartitionLog | None) -> dict[str, Any]:
         entry = self._topics.of(who).ledger(who.partition)
         end, epoch = (None, -1) if entry is None else (entry.end, entry.epoch)
         since_ms = self._broker.untiered_since_ms(who, end or 0)
-        return {"tiered_end": end, "tiered_epoch": epoch, "untiered_since_ms": since_ms}
+        return {
+            "tiered_end": end,
+            "tiered_epoch": epoch,
+            "tiered_position": self._positions.of(who, log, end),
+            "active_bytes": 0 if log is None or since_ms is None else active_bytes(log),
+            "untiered_since_ms": since_ms,
+        }
 
-    def _remembered(self, who: TopicIdPartition) -> dict[str, Any]:
+    def _remembered(self, who: TopicIdPartition, log: PartitionLog | None) -> dict[str, Any]:
         """What tables, settings and earlier cycles say of a partition."""
         record = self._records.of(who)
         is_failing = record.waits_for_retry(self._clock.monotonic_ms())
         return {
-            **self._ledger(who),
+            **self._ledger(who, log),
             "freshness_ms": self._topics.of(who).rule.freshness_ms,
             "stopped": None if record.stopped is None else str(record.stopped),
             "failing": str(record.problem) if is_failing else None,

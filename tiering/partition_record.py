@@ -21,6 +21,7 @@ from topics.partition_status import PartitionStatus
 
 _NOTHING_LEFT = frozenset(
     {
+        Waiting.NOTHING_NEW,
         Waiting.NOTHING_CLOSED,
         Waiting.LEADER_ELSEWHERE,
         Waiting.NEWER_OWNER,

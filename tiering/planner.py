@@ -18,7 +18,9 @@ from tiering.tiering_limits import TieringLimits
 class Waiting(StrEnum):
     """Why a partition has nothing to do, or not all of it, in this cycle."""
 
-    NOTHING_CLOSED = "nothing closed beyond what is tiered"
+    NOTHING_NEW = "everything that is stable is tiered"
+    FRESHNESS = "the newest records wait for freshness_ms"
+    NOTHING_CLOSED = 'nothing closed beyond what is tiered; the topic\'s freshness_ms is "closed"'
     NO_ANSWER = "the leader gave no offsets"
     NO_LEADER = "the partition has no leader"
     LEADER_ELSEWHERE = "another broker leads the partition"
@@ -50,7 +52,8 @@ class WaitingReason:
 class PlannedRange:
     """One segment's share of the next commit.
 
-    ``path`` holds ``range`` whole; ``spooled`` is set when that is the spool's link. ``skipped``, when set, ends where
+    ``path`` holds ``range`` whole; the reader may begin at ``position``, so that ``size_bytes`` are read, what was
+    appended since among them. ``spooled`` is set when that is the spool's link. ``skipped``, when set, ends where
     ``range`` starts: offsets that Kafka deleted before they could be tiered. ``closed`` is False for the stable prefix
     of the active segment, whose file grows while it is read.
     """
@@ -61,6 +64,7 @@ class PlannedRange:
     size_bytes: int
     leader_epoch: int
     closed: bool
+    position: int = 0
     spooled: SpooledSegment | None = None
     skipped: OffsetRange | None = None
 
@@ -147,18 +151,20 @@ def plan_ranges(states: Sequence[PartitionState], limits: TieringLimits, *, now_
         if reason is not None:
             waiting[state.partition] = reason
     chosen: list[PlannedRange] = []
-    size_bytes = 0
+    size_bytes, tasks = 0, 0.0
     for turn in range(max(map(len, queues), default=0)):
         for queue in queues:
             if turn >= len(queue) or queue[turn].partition in _limited(waiting):
                 continue
             planned = queue[turn]
-            fits = len(chosen) < limits.max_tasks_per_cycle and (
+            share = limits.share_of_task(planned.size_bytes)
+            fits = tasks + share <= limits.max_tasks_per_cycle and (
                 not chosen or size_bytes + planned.size_bytes <= limits.max_bytes_per_cycle
             )
             if fits:
                 chosen.append(planned)
                 size_bytes += planned.size_bytes
+                tasks += share
             else:
                 waiting[planned.partition] = WaitingReason(kind=Waiting.LIMIT, offset=planned.range.start)
     return RangePlan(ranges=tuple(chosen), waiting=waiting)
@@ -182,7 +188,8 @@ def _plan_partition(state: PartitionState, *, now_ms: int) -> tuple[list[Planned
     walk = _Walk(state)
     reason = walk.take_closed()
     if reason is None:
-        walk.take_stable_prefix(now_ms=now_ms)
+        if state.prefix_due_ms is not None and state.prefix_due_ms <= now_ms:
+            walk.take_stable_prefix()
         reason = _wait_beyond(state, walk.position)
     return walk.ranges, reason
 
@@ -203,7 +210,8 @@ def _blocked(state: PartitionState) -> WaitingReason | None:
         return WaitingReason(kind=Waiting.LEADER_ELSEWHERE, detail=f"node {view.leader_id}")
     if not view.is_answered:
         something_closed = state.log is not None and (state.log.closed_end or 0) > (state.tiered_end or 0)
-        return WaitingReason(kind=Waiting.NO_ANSWER if something_closed else Waiting.NOTHING_CLOSED)
+        nothing = Waiting.NOTHING_CLOSED if state.freshness_ms is None else Waiting.NOTHING_NEW
+        return WaitingReason(kind=Waiting.NO_ANSWER if something_closed else nothing)
     if view.leader_epoch < state.tiered_epoch:
         detail = f"epoch {state.tiered_epoch} committed, this broker leads in {view.leader_epoch}"
         return WaitingReason(kind=Waiting.NEWER_OWNER, detail=detail)
@@ -262,20 +270,18 @@ class _Walk:
             self._append(source, OffsetRange(start=start, end=source.range.end), closed=True)
         return None
 
-    def take_stable_prefix(self, *, now_ms: int) -> None:
-        """Plan the stable records of the active segment when they have waited longer than the topic allows."""
-        state, log, view = self._state, self._state.log, self._state.view
-        if state.freshness_ms is None or state.untiered_since_ms is None or log is None or view is None:
+    def take_stable_prefix(self) -> None:
+        """Plan the stable records of the active segment."""
+        log, view = self._state.log, self._state.view
+        if log is None or view is None or not log.segments:
             return
-        start = max(self.position, self._log_start)
-        active = log.segments[-1] if log.segments else None
-        is_next = active is not None and active.base_offset <= start < view.last_stable_offset
-        if active is None or not is_next or now_ms - state.untiered_since_ms < state.freshness_ms:
+        start, active = max(self.position, self._log_start), log.segments[-1]
+        if not active.base_offset <= start < view.last_stable_offset:
             return
         source = _Source(
             range=OffsetRange(start=active.base_offset, end=view.last_stable_offset),
             path=active.log_path,
-            size_bytes=active.size_bytes,
+            size_bytes=self._state.active_bytes,
             spooled=None,
         )
         self._append(source, OffsetRange(start=start, end=view.last_stable_offset), closed=False)
@@ -284,14 +290,17 @@ class _Walk:
         skipped = None
         if planned.start > self.position:
             skipped = OffsetRange(start=self.position, end=planned.start)
-        view = self._state.view
+        state, view = self._state, self._state.view
+        holds_end = source.range.start < (state.tiered_end or 0) < source.range.end
+        position = state.tiered_position if holds_end else 0
         spooled_epoch = -1 if source.spooled is None else source.spooled.leader_epoch
         self.ranges.append(
             PlannedRange(
-                partition=self._state.partition,
+                partition=state.partition,
                 range=planned,
                 path=source.path,
-                size_bytes=source.size_bytes,
+                position=position,
+                size_bytes=source.size_bytes - position,
                 leader_epoch=spooled_epoch if view is None else view.leader_epoch,
                 closed=closed,
                 spooled=source.spooled,
@@ -317,8 +326,20 @@ def _sources(state: PartitionState) -> list[_Source]:
 def _wait_beyond(state: PartitionState, position: int) -> WaitingReason:
     """Why what lies beyond the planned ranges is not planned."""
     log, view = state.log, state.view
-    if log is None or view is None or log.closed_end is None or log.closed_end <= position:
-        return WaitingReason(kind=Waiting.NOTHING_CLOSED, offset=position)
+    if log is None or view is None or (log.closed_end or 0) <= position:
+        return _nothing_closed_beyond(state, position)
     if view.last_stable_offset < view.high_watermark:
         return WaitingReason(kind=Waiting.OPEN_TRANSACTION, offset=view.last_stable_offset)
     return WaitingReason(kind=Waiting.NOT_REPLICATED, offset=view.high_watermark)
+
+
+def _nothing_closed_beyond(state: PartitionState, position: int) -> WaitingReason:
+    """What the active segment's records wait for."""
+    view = state.view
+    if state.freshness_ms is None:
+        return WaitingReason(kind=Waiting.NOTHING_CLOSED, offset=position)
+    if view is not None and max(position, view.log_start_offset) < view.last_stable_offset:
+        return WaitingReason(kind=Waiting.FRESHNESS, offset=position)
+    if view is not None and view.last_stable_offset < view.high_watermark:
+        return WaitingReason(kind=Waiting.OPEN_TRANSACTION, offset=view.last_stable_offset)
+    return WaitingReason(kind=Waiting.NOTHING_NEW, offset=position)

@@ -114,6 +114,8 @@ class RangeWork:
             closed=planned.closed,
             aborted=aborted,
             attempt=self._clock.new_id(),
+            position=planned.position,
+            size_bytes=planned.size_bytes,
         )
 
     def _turns(

@@ -11,10 +11,9 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import TypeAlias
 
-from engine.errors import Corrupt
 from engine.formats.codec import EVERY_OTHER_ID, CodecSpec, Decoded
 from engine.kafka_log.segment import AbortedTransaction
-from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
+from engine.kafka_log.segment_reader import read_segment
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.records.digest import RangeDigest
@@ -36,7 +35,8 @@ MOST_IDS_AT_ONCE = 1000
 class RewriteTask:
     """Turn the committed records of ``range`` in one segment file into one data file.
 
-    ``closed`` is False for a segment that still grows; ``attempt`` makes the file's name this attempt's own.
+    ``closed`` is False for a segment that still grows; ``position`` is a byte of it to begin at, if ``read_segment``
+    finds it right; ``size_bytes`` about those that are read. ``attempt`` makes the file's name this attempt's own.
     """
 
     table: TableFacts
@@ -47,6 +47,8 @@ class RewriteTask:
     closed: bool
     aborted: tuple[AbortedTransaction, ...]
     attempt: str
+    position: int = 0
+    size_bytes: int = 0
 
     @property
     def file_name(self) -> FileName:
@@ -89,6 +91,7 @@ def rewrite_segment(task: RewriteTask) -> RewriteOutcome:
         aborted=task.aborted,
         block_bytes=BLOCK_BYTES,
         closed=task.closed,
+        position=task.position,
     )
     with closing(RecordFile(task.table, task.file_name, codecs)) as file:
         for records in blocks:
@@ -98,8 +101,6 @@ def rewrite_segment(task: RewriteTask) -> RewriteOutcome:
                 return needed
             value_bytes += records.value.size_bytes
             file.add(records, value, key)
-        if not task.closed:
-            _refuse_short_read(task.segment_path, task)
         return Rewritten(file=file.finish(), digest=file.digest, settings=file.settings, value_bytes=value_bytes)
 
 
@@ -120,20 +121,3 @@ def _missing(decoded: Decoded | None, spec: CodecSpec | None) -> frozenset[int]:
 
 def _proposed(decoded: Decoded) -> frozenset[str]:
     return frozenset() if decoded.proposed_schema is None else frozenset({decoded.proposed_schema})
-
-
-def _refuse_short_read(path: Path, task: RewriteTask) -> None:
-    """A growing file has no later segment to vouch for its end: see that the batches reach the range's."""
-    reached = 0
-    for header in scan_batch_headers(path, partition=task.partition):
-        reached = header.next_offset
-        if reached >= task.range.end:
-            return
-    raise Corrupt(
-        f"the active segment ends at offset {reached}, the broker says that it is stable up to {task.range.end}",
-        topic=task.partition.topic,
-        partition=task.partition.partition,
-        offset=reached,
-        file=str(path),
-        next_step="check that [broker] log_dirs are the directories of the broker at [broker] bootstrap.",
-    )

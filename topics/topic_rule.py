@@ -22,8 +22,8 @@ class TopicRule:
     ``value_format`` names a codec (raw, string, avro, …) and ``codec_options`` are its own, ``key_options`` those of
     the codec that the layout's ``key`` names. ``schema_source`` resolves the ids that values and keys carry and is
     None for formats that have none; with ``use_latest`` a table has the columns of the newest schemas before the first
-    record. With ``freshness_ms`` the stable records of the active segment are tiered as well when they have waited that
-    long; None waits for the segment to close.
+    record. The stable records of the active segment are tiered when they have waited for ``freshness_ms``; with None
+    they wait for the segment to close.
     """
 
     pattern: str

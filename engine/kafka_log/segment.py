@@ -40,6 +40,10 @@ class Segment:
     modified_ms: int
 
     @property
+    def offset_index_path(self) -> Path:
+        return self.log_path.with_suffix(".index")
+
+    @property
     def transaction_index_path(self) -> Path:
         return self.log_path.with_suffix(".txnindex")
 

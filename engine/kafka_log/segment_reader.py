@@ -1,4 +1,4 @@
-"""Reads a segment file: committed records in blocks, and batch headers alone."""
+"""Reads a segment file: committed records, in blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from engine.kafka_log.record_batch import (
     MAGIC,
     MAGIC_POSITION,
     TRANSACTIONAL_FLAG,
-    BatchHeader,
     parse_header,
 )
 from engine.kafka_log.record_block import RecordBlock
@@ -54,19 +53,24 @@ def read_segment(
     aborted: Sequence[AbortedTransaction],
     block_bytes: int = 16 << 20,
     closed: bool = True,
+    position: int = 0,
 ) -> Iterator[Records]:
     """Yield the committed records of a segment that lie in ``offsets``, in offset order, in blocks of whole batches.
 
     A block holds about ``block_bytes`` of decompressed records, or one larger batch; a block without records is not
     yielded. Each block owns its memory and stays valid as long as something refers to it. Control batches and the
     batches of ``aborted`` transactions are dropped. Nothing past ``offsets.end`` is looked at. With ``closed=False``
-    the file may be growing, and a batch that is cut by its end ends the iteration.
+    the file may be growing; no later segment vouches for its end, so its whole batches must reach ``offsets.end``.
+
+    ``position`` may name a byte at which a batch begins that ends before ``offsets``: what lies before it is not read.
+    A batch that is not there, whole and with a right CRC, was a wrong hint, and the file is read from its start.
 
     The file is read and not mapped: a broker may truncate a file that we hold, and touching a mapped page after
     the new end would kill the process.
 
     Errors: Corrupt (offset of the batch, file) for a wrong CRC, a bad record, a cut batch in a closed segment, and
-    message formats v0 and v1; Unavailable when the file can't be read.
+    message formats v0 and v1, whole batches of a growing segment that end too early; Unavailable when the file can't be
+    read.
     """
     try:
         with path.open("rb", buffering=0) as file:
@@ -77,22 +81,8 @@ def read_segment(
                 closed=closed,
                 aborted=AbortedBatches(aborted),
             )
+            segment.go_to(position)
             yield from segment.blocks(block_bytes)
-    except (Corrupt, OSError) as error:
-        raise _with_coordinates(error, path, partition) from error
-
-
-def scan_batch_headers(
-    path: Path, *, partition: TopicIdPartition | None = None, closed: bool = False
-) -> Iterator[BatchHeader]:
-    """Yield the batch headers of a segment in file order; nothing else is read, and no CRC is checked.
-
-    With ``closed=False`` a batch that is cut by the end of the file ends the iteration: ``next_offset`` of the last
-    header is then how far the file can be read. Errors: as ``read_segment``.
-    """
-    try:
-        with path.open("rb", buffering=0) as file:
-            yield from _headers(file.fileno(), closed)
     except (Corrupt, OSError) as error:
         raise _with_coordinates(error, path, partition) from error
 
@@ -105,10 +95,26 @@ class _SegmentScan:
     closed: bool
     aborted: AbortedBatches
     decompressor: Decompressor = field(default_factory=Decompressor)
+    position: int = 0
     last_offset: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.last_offset = (self.base_offset or 0) - 1
+
+    def go_to(self, position: int) -> None:
+        """Begin after the batch at ``position``, if there is one that ends before the range; else at the start."""
+        head = os.pread(self.descriptor, HEADER_SIZE_BYTES, position) if position > 0 else b""
+        if len(head) < HEADER_SIZE_BYTES or not _is_readable(head):
+            return
+        header = parse_header(head)
+        if not (self.base_offset or 0) <= header.base_offset < header.next_offset <= self.range.start:
+            return
+        end = position + header.size_bytes
+        if end > os.fstat(self.descriptor).st_size:
+            return
+        covered = os.pread(self.descriptor, end - position - CRC_COVERS_FROM, position + CRC_COVERS_FROM)
+        if crc32c.crc32c(covered) == header.crc32c:
+            self.position, self.last_offset = end, header.next_offset - 1
 
     def blocks(self, block_bytes: int) -> Iterator[Records]:
         block = RecordBlock(target_bytes=block_bytes)
@@ -120,6 +126,8 @@ class _SegmentScan:
             if block.is_full:
                 yield from self._found(block)
                 block = RecordBlock(target_bytes=block_bytes)
+        if not self.closed and self.last_offset < self.range.end - 1:
+            raise _ends_early(self.last_offset + 1, self.range)
         yield from self._found(block)
 
     def _found(self, block: RecordBlock) -> Iterator[Records]:
@@ -178,7 +186,7 @@ class _SegmentScan:
         table = np.empty((_WINDOW_BATCHES, kernels.BATCH_COLUMNS), np.int64)
         state = np.zeros(4, np.int64)
         size = os.fstat(self.descriptor).st_size
-        position = 0
+        position = self.position
         while position < size:
             wanted = min(len(window), size - position)
             got = _read_into(self.descriptor, window[:wanted].data, position)
@@ -204,26 +212,6 @@ class _SegmentScan:
                 return
 
 
-def _headers(descriptor: int, closed: bool) -> Iterator[BatchHeader]:
-    size = os.fstat(descriptor).st_size
-    position = 0
-    next_offset = 0
-    while position < size:
-        head = os.pread(descriptor, HEADER_SIZE_BYTES, position)
-        if len(head) > MAGIC_POSITION and not _is_readable(head):
-            if closed or any(head):
-                raise _bad_header(head)
-            return
-        header = parse_header(head) if len(head) == HEADER_SIZE_BYTES else None
-        if header is None or position + header.size_bytes > size:
-            if closed:
-                raise _cut_tail(position, size, next_offset)
-            return
-        yield header
-        position += header.size_bytes
-        next_offset = header.next_offset
-
-
 def _is_readable(head: bytes) -> bool:
     return head[MAGIC_POSITION] == MAGIC and _length_bytes(head) >= HEADER_SIZE_BYTES - LENGTH_PREFIX_BYTES
 
@@ -235,6 +223,14 @@ def _length_bytes(head: bytes) -> int:
 def _cut_tail(position: int, size: int, offset: int) -> Corrupt:
     return Corrupt(
         f"The segment is closed and ends inside a batch that starts at byte {position} of {size}", offset=offset
+    )
+
+
+def _ends_early(offset: int, wanted: OffsetRange) -> Corrupt:
+    return Corrupt(
+        f"the active segment ends at offset {offset}, the broker says that it is stable up to {wanted.end}",
+        offset=offset,
+        next_step="check that [broker] log_dirs are the directories of the broker at [broker] bootstrap.",
     )
 
 

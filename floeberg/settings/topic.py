@@ -28,6 +28,9 @@ from floeberg.settings.section import Section, split_list
 
 _NAMES: dict[str, Mapping[str, Any]] = {"value": FORMATS, "key": FORMATS, "unwrap": ENVELOPES}
 _LATER = frozenset({"partition_by", "cluster_by", "retention"})
+_FRESHNESS_MS = 60_000
+"""With Kafka's own settings a quiet topic closes a segment after seven days: nobody waits that long for a table."""
+
 _OPTIONS_PREFIX = {"value": "", "key": "key_"}
 """What stands before a format's name in the name of the table with its options."""
 
@@ -47,7 +50,8 @@ class TopicSettings(Section):
 
     ``schemas``: a folder, a schema's file or a registry. ``on_conflict``: what becomes of a field whose type its column
     can't take. ``unwrap``: the envelope whose content the columns show. ``infer_records``: values without a schema have
-    the columns they keep once the table holds so many offsets. A format with options has them in a table of its name,
+    the columns they keep once the table holds so many offsets. ``freshness_ms``: how long records of a segment that is
+    still open may wait; ``"closed"`` waits for it to close. A format with options has them in a table of its name,
     for keys with ``key_`` before it: ``csv``, ``key_csv``.
     """
 
@@ -61,7 +65,7 @@ class TopicSettings(Section):
     unwrap: str | None = None
     infer_records: NonNegativeInt | None = None
     column_prefix: Annotated[str, Field(min_length=1)] = "kafka_"
-    freshness_ms: PositiveInt | None = None
+    freshness_ms: PositiveInt | Literal["closed"] = _FRESHNESS_MS
 
     @field_validator("value", "key", "unwrap", mode="before")
     @classmethod
@@ -70,6 +74,13 @@ class TopicSettings(Section):
         if value is not None and value not in names:
             raise ValueError(f"it is {_either(names)}, not {value!r}")
         return value
+
+    @field_validator("freshness_ms", mode="before")
+    @classmethod
+    def _check_freshness(cls, value: object) -> object:
+        if value == "closed" or (type(value) is int and value > 0):
+            return value
+        raise ValueError(f'it is milliseconds, or "closed" to wait for segments to close, not {value!r}')
 
     @model_validator(mode="after")
     def _check_schemas(self) -> Self:

@@ -44,6 +44,7 @@ cycle_interval_ms = 300
 
 [[topics]]
 name = "*"
+freshness_ms = "closed"
 """
 
 

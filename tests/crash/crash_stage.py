@@ -57,9 +57,11 @@ cycle_interval_ms = 100
 name = "bookings"
 value = "avro"
 schemas = "{folder}/schemas"
+freshness_ms = "closed"
 
 [[topics]]
 name = "*"
+freshness_ms = "closed"
 """
 
 

@@ -25,8 +25,8 @@ def folder(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Pat
     (made / "floeberg.toml").write_text(
         f'[broker]\nbootstrap = "{broker.bootstrap}"\nlog_dirs = {log_dirs}\n'
         '[table_door]\nlisten = "127.0.0.1:1"\n'
-        '[[topics]]\nname = "cmd.orders"\nvalue = "avro"\nschemas = "schemas"\n'
-        '[[topics]]\nname = "cmd-notes"\nvalue = "string"\n'
+        '[[topics]]\nname = "cmd.orders"\nvalue = "avro"\nschemas = "schemas"\nfreshness_ms = "closed"\n'
+        '[[topics]]\nname = "cmd-notes"\nvalue = "string"\nfreshness_ms = "closed"\n'
     )
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "batch.size": 4096})
     for topic in ("cmd.orders", "cmd-notes"):

@@ -68,7 +68,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
     file.write_text(
         f'data_dir = "{world.root / "data"}"\n[broker]\nbootstrap = "unused:1"\nlog_dirs = ["{world.broker.log_dir}"]\n'
         f'[log_door]\nlisten = "{log_door}"\n[table_door]\nlisten = "{table_door}"\n'
-        '[tiering]\ncycle_interval_ms = 50\n[[topics]]\nname = "*"\nvalue = "string"\n'
+        '[tiering]\ncycle_interval_ms = 50\n[[topics]]\nname = "*"\nvalue = "string"\nfreshness_ms = "closed"\n'
     )
     handler = signal.getsignal(signal.SIGTERM)
     with Daemon(load_settings(file), SystemClock(), in_process=True) as daemon:

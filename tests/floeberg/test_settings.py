@@ -112,6 +112,9 @@ def test_csv_lines_are_declared_with_the_topic(tmp_path: Path) -> None:
         (LEAST + '[[topics]]\nvalue = "csv"\ncsv = ["a:int"]\n', "csv: it is a table of options"),
         (LEAST + "[[topics]]\ncolour = 1\n", r"\[\[topics\]\] number 1: colour is no setting"),
         (LEAST + '[[topics]]\ncluster_by = ["a"]\n', "cluster_by is not supported in this version"),
+        (LEAST + "[[topics]]\nfreshness_ms = 0\n", "freshness_ms: it is milliseconds, or .closed. .*, not 0"),
+        (LEAST + "[[topics]]\nfreshness_ms = true\n", "freshness_ms: it is milliseconds, .*, not True"),
+        (LEAST + '[[topics]]\nfreshness_ms = "5s"\n', "freshness_ms: it is milliseconds, .*, not '5s'"),
         (LEAST + '[[topics]]\nkey = "int"\n', r"number 1, key: it is .*\"string\" or \"raw\", not 'int'"),
         (
             LEAST + '[[topics]]\nschemas = "x"\n',

@@ -44,7 +44,7 @@ def value_topics(folder: Path) -> tuple[TopicSettings, ...]:
     """The topics' settings, as an operator would write them."""
 
     def topic(name: str, **settings: str) -> TopicSettings:
-        return TopicSettings.model_validate({"name": name, **settings})
+        return TopicSettings.model_validate({"name": name, "freshness_ms": "closed", **settings})
 
     def schemas(name: str) -> str:
         return str(folder / "schemas" / name)

@@ -122,6 +122,7 @@ class World:
                 rules=self._rules(),
                 limits=TieringLimits(
                     max_tasks_per_cycle=self.profile.max_tasks_per_cycle,
+                    small_range_bytes=0,
                     spool_max_bytes=self.profile.spool_max_bytes,
                 ),
                 damage=seat.damage.hurt,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -14,11 +15,14 @@ from engine.broker import PartitionView
 from engine.kafka_log.batch_writer import encode_batches
 from engine.kafka_log.compression import Compression
 from engine.kafka_log.log_directory import format_partition_metadata
+from engine.kafka_log.record_batch import parse_header
 from engine.records.records import ByteSpans, Headers, Records
 from engine.topic_partition import TopicIdPartition
 from tests.support.fake_broker import FakeBroker
 
 NODE_ID = 1
+_INDEX_INTERVAL_BYTES = 4096
+_INDEX_BYTES = 1 << 20
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 
@@ -34,6 +38,7 @@ class BrokerOnDisk:
         )
         self._end: dict[TopicIdPartition, int] = {}
         self._active: dict[TopicIdPartition, Path] = {}
+        self._index_of: dict[Path, tuple[int, int]] = {}
 
     def create_topic(
         self, topic: str, *, partitions: int = 1, native: bool = False, copy_disabled: bool = False
@@ -79,6 +84,7 @@ class BrokerOnDisk:
         )
         with self._active[partition].open("ab") as segment:
             for batch in encode_batches(records, compression=compression):
+                self._index(segment.name, segment.tell(), parse_header(batch).last_offset)
                 segment.write(batch)
         self._end[partition] = base + count
         self.port.set_view(partition, last_stable_offset=base + count, high_watermark=base + count)
@@ -122,6 +128,19 @@ class BrokerOnDisk:
 
     def view(self, partition: TopicIdPartition) -> PartitionView:
         return self.port.partitions([partition.topic])[partition]
+
+    def _index(self, log_path: str, position: int, last_offset: int) -> None:
+        """An entry every 4 KiB, in a file that is as large as it will ever be, as Kafka has them."""
+        path = Path(log_path).with_suffix(".index")
+        taken, indexed_at = self._index_of.get(path, (0, 0))
+        if position - indexed_at <= _INDEX_INTERVAL_BYTES:
+            return
+        if taken == 0:
+            path.write_bytes(bytes(_INDEX_BYTES))
+        with path.open("r+b") as index:
+            index.seek(taken * 8)
+            index.write(struct.pack(">ii", last_offset - int(path.stem), position))
+        self._index_of[path] = taken + 1, position
 
     def _open_segment(self, partition: TopicIdPartition) -> None:
         path = self.directory(partition) / f"{self._end[partition]:020d}.log"

@@ -10,6 +10,7 @@ import pytest
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
+from tests.support.counted_reads import bytes_read
 from tests.tiering.broker_on_disk import let_settle
 from tests.tiering.tiering_world import STRINGS, TieringWorld, ranges_of, report_of
 from tiering.cycle_report import CycleReport
@@ -149,14 +150,38 @@ def test_offsets_kafka_deleted_first_are_recorded_as_skipped(world: TieringWorld
 def test_active_segments_stable_records_are_tiered_once_they_are_old(
     world: TieringWorld, orders: TopicIdPartition
 ) -> None:
-    loop = world.loop(rules=(replace(STRINGS, freshness_ms=60_000),))
+    freshness_ms = 10**9  # never comes round while a test runs
+    loop = world.loop(rules=(replace(STRINGS, freshness_ms=freshness_ms),))
     assert ranges_of(loop.cycle(), orders) == [(0, 10), (10, 20)]
     assert loop.cycle().commits == 0
-    world.clock.ahead_ms += 61_000
+    world.clock.ahead_ms += freshness_ms
     assert ranges_of(loop.cycle(), orders) == [(20, 25)]
     world.broker.append_segment(orders, values(25, 30))
     assert ranges_of(loop.cycle(), orders) == [(25, 30)]
     assert world.rows(orders) == rows(0, 30)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_growing_segment_is_read_once_in_slices_and_its_rest_when_it_is_closed(
+    world: TieringWorld, monkeypatch: pytest.MonkeyPatch, native: bool
+) -> None:
+    """Restarts between slices included: what was read is found by Kafka's index."""
+    (who,) = world.broker.create_topic("orders", native=native)
+    loop = world.loop(rules=(replace(STRINGS, freshness_ms=10**9),))
+    read, each = bytes_read(monkeypatch), [b"x" * 500] * 100
+    for turn in range(20):
+        world.broker.append(who, each)
+        loop.cycle()
+        world.clock.ahead_ms += 10**9
+        assert ranges_of(loop.cycle(), who) == [(turn * 100, turn * 100 + 100)]
+        loop = world.loop(rules=(replace(STRINGS, freshness_ms=10**9),)) if turn % 5 == 4 else loop
+    segment = world.broker.directory(who) / f"{0:020d}.log"
+    world.broker.append(who, each)
+    world.broker.roll(who)
+    assert ranges_of(loop.cycle(), who) == [(2000, 2100)]
+    assert world.offsets(who) == list(range(2100))
+    # A slice begins at most an entry of the index, and the batch it names, before what is new.
+    assert segment.stat().st_size <= sum(read) <= 2 * segment.stat().st_size
 
 
 def test_lag_counts_from_when_records_were_stable(world: TieringWorld, orders: TopicIdPartition) -> None:
@@ -221,7 +246,7 @@ def test_topic_created_again_gets_a_table_of_its_own(world: TieringWorld, orders
 
 
 def test_limits_leave_the_rest_for_the_next_cycle_at_once(world: TieringWorld, orders: TopicIdPartition) -> None:
-    loop = world.loop(limits=TieringLimits(max_tasks_per_cycle=1))
+    loop = world.loop(limits=TieringLimits(max_tasks_per_cycle=1, small_range_bytes=0))
     first, second = loop.cycle(), loop.cycle()
     assert (first.more, second.more) == (True, False)
     assert ranges_of(first, orders) + ranges_of(second, orders) == [(0, 10), (10, 20)]

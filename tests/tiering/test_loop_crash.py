@@ -89,7 +89,9 @@ for turn in range(60):
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         end_with_parent(parent)
-        loop = TieringWorld.reopen(Path(sys.argv[1])).loop(limits=TieringLimits(max_tasks_per_cycle=4))
+        loop = TieringWorld.reopen(Path(sys.argv[1])).loop(
+            limits=TieringLimits(max_tasks_per_cycle=4, small_range_bytes=0)
+        )
         while loop.cycle().more:
             pass
         os._exit(0)

@@ -69,18 +69,24 @@ def state(
     tiered_epoch: int = -1,
     freshness_ms: int | None = None,
     untiered_since_ms: int | None = None,
+    tiered_position: int = 0,
+    size_bytes: int = 100,
     log_epoch: int = 5,
 ) -> PartitionState:
     return PartitionState(
         partition=partition(number),
         log=PartitionLog(
-            partition=partition(number), log_dir=LOG_DIR, segments=segments(*bases), leader_epoch=log_epoch
+            partition=partition(number),
+            log_dir=LOG_DIR,
+            segments=segments(*bases, size_bytes=size_bytes),
+            leader_epoch=log_epoch,
         ),
         view=view(stable, high=high, log_start=log_start),
         is_leader=True,
         spooled=spooled,
         tiered_end=tiered_end,
         tiered_epoch=tiered_epoch,
+        tiered_position=tiered_position,
         freshness_ms=freshness_ms,
         untiered_since_ms=untiered_since_ms,
     )
@@ -222,17 +228,88 @@ def test_segments_merged_by_compaction_continue_inside_the_merged_one() -> None:
     assert ranges(plan(state(0, 300, spooled=(link(0, 100),)))) == [(0, 100), (100, 300)]
 
 
+def waiting_since(since_ms: int | None, *, number: int = 0, active_mib: int = 0) -> PartitionState:
+    """Records of an active segment that may wait for a minute; the ledger's end is at its 100th MiB."""
+    return replace(
+        state(0, stable=150, high=170, tiered_end=50, tiered_position=100 << 20, number=number, freshness_ms=60_000),
+        untiered_since_ms=since_ms,
+        active_bytes=(100 + active_mib) << 20,
+    )
+
+
+def due_ms(case: PartitionState) -> int:
+    assert case.prefix_due_ms is not None
+    return case.prefix_due_ms
+
+
+def test_stable_prefix_of_the_active_segment_is_tiered_when_it_is_due() -> None:
+    case = waiting_since(NOW_MS - 1)
+    early, due = (plan_ranges([case], LIMITS, now_ms=due_ms(case) + late) for late in (-1, 0))
+    assert ranges(early) == []
+    assert ranges(due) == [(50, 150)]
+    assert not only(due).closed
+    assert plan(waiting_since(None)).ranges == ()
+    assert plan(replace(waiting_since(0), freshness_ms=None)).ranges == ()
+
+
+@given(since_ms=st.integers(0, 10**12), freshness_ms=st.integers(0, 10**6), active_mib=st.integers(0, 4096))
+def test_no_record_waits_longer_than_it_may(since_ms: int, freshness_ms: int, active_mib: int) -> None:
+    """What the work takes included: a MiB 40 ms."""
+    case = replace(waiting_since(since_ms, active_mib=active_mib), freshness_ms=freshness_ms)
+    assert since_ms <= due_ms(case) <= since_ms + max(0, freshness_ms - 40 * active_mib)
+
+
+def test_partitions_of_a_topic_are_due_together() -> None:
+    together = due_ms(waiting_since(NOW_MS))
+    assert {due_ms(waiting_since(together - wait_ms, number=wait_ms % 7)) for wait_ms in range(1, 60_000, 911)} == {
+        together
+    }
+    assert due_ms(waiting_since(together)) == together + 60_000
+
+
+def test_work_that_takes_long_is_begun_at_once_though_it_is_not_its_topics_time() -> None:
+    since_ms = due_ms(waiting_since(NOW_MS))
+    assert due_ms(waiting_since(since_ms, active_mib=500)) == since_ms + 40_000
+    assert due_ms(waiting_since(since_ms, active_mib=4096)) == since_ms
+    rolled = replace(waiting_since(since_ms, active_mib=500), log=state(0, 100).log)
+    assert due_ms(rolled) == since_ms + 60_000 - 600 * 40  # the position is one in the segment before
+
+
+def test_position_of_the_ledgers_end_is_given_to_the_range_of_its_segment_alone() -> None:
+    case = state(0, 100, 200, stable=250, tiered_end=150, tiered_position=70, freshness_ms=1, untiered_since_ms=0)
+    rest, active = plan(replace(case, active_bytes=120)).ranges
+    assert (rest.range.start, rest.position, rest.size_bytes) == (150, 70, 30)
+    assert (active.range.start, active.position, active.size_bytes) == (200, 0, 120)
+    spooled = plan(replace(case, spooled=(link(100, 200),))).ranges[0]
+    assert (spooled.path, spooled.position, spooled.size_bytes) == (Path("/spool/100-200.log"), 70, 30)
+
+
+def test_small_ranges_are_counted_by_what_they_cost_and_not_by_their_number() -> None:
+    limits = TieringLimits(max_tasks_per_cycle=2)
+    tiny = [state(0, 100, number=number, size_bytes=1000) for number in range(100)]
+    assert len(plan(*tiny, limits=limits).ranges) == 64
+    half = [state(0, 100, number=number, size_bytes=512 << 10) for number in range(100)]
+    assert len(plan(*half, limits=limits).ranges) == 4
+    large = [state(0, 100, number=number, size_bytes=1 << 30) for number in range(100)]
+    assert len(plan(*large, limits=limits).ranges) == 2
+
+
 @pytest.mark.parametrize(
-    ("since_ms", "expected"),
-    [(None, []), (NOW_MS - 59_999, []), (NOW_MS - 60_000, [(100, 150)])],
+    ("case", "waiting"),
+    [
+        (state(0, stable=10, freshness_ms=1000, untiered_since_ms=NOW_MS), Waiting.FRESHNESS),
+        (state(0, stable=10, freshness_ms=1000), Waiting.FRESHNESS),
+        (state(0, stable=10, tiered_end=10, freshness_ms=1000), Waiting.NOTHING_NEW),
+        (state(0, stable=10, tiered_end=5, log_start=10, freshness_ms=1000), Waiting.NOTHING_NEW),
+        (state(0, stable=10, high=20, tiered_end=10, freshness_ms=1000), Waiting.OPEN_TRANSACTION),
+        (state(0, 100, stable=42, high=120, tiered_end=42, freshness_ms=1000), Waiting.OPEN_TRANSACTION),
+        (replace(state(0, freshness_ms=1000), view=PartitionView(leader_id=1)), Waiting.NOTHING_NEW),
+    ],
 )
-def test_stable_prefix_of_the_active_segment_is_tiered_when_it_waited_long(
-    since_ms: int | None, expected: list[object]
-) -> None:
-    case = state(0, 100, stable=150, high=170, tiered_end=100, freshness_ms=60_000, untiered_since_ms=since_ms)
+def test_what_the_records_of_an_active_segment_wait_for_is_said(case: PartitionState, waiting: Waiting) -> None:
     planned = plan(case)
-    assert ranges(planned) == expected
-    assert all(not item.closed for item in planned.ranges)
+    assert planned.ranges == ()
+    assert planned.waiting[partition()].kind is waiting
 
 
 def test_rest_of_a_segment_follows_its_tiered_prefix_once_it_is_closed() -> None:
@@ -243,7 +320,7 @@ def test_rest_of_a_segment_follows_its_tiered_prefix_once_it_is_closed() -> None
 
 def test_partitions_take_turns_within_the_limit_of_tasks() -> None:
     cases = [state(0, 100, 200, 300, number=number) for number in range(3)]
-    planned = plan(*cases, limits=TieringLimits(max_tasks_per_cycle=4))
+    planned = plan(*cases, limits=TieringLimits(max_tasks_per_cycle=4, small_range_bytes=0))
     assert [(item.partition.partition, item.range.start) for item in planned.ranges] == [
         (0, 0),
         (1, 0),
@@ -256,7 +333,12 @@ def test_partitions_take_turns_within_the_limit_of_tasks() -> None:
 def test_partition_whose_table_fails_takes_no_others_place_and_one_without_a_table_waits_its_turn() -> None:
     failing, later, ready = (state(0, 100, 200, number=number) for number in range(3))
     failing = replace(failing, has_table=False, failure=Unavailable("the catalog is away"))
-    planned = plan(failing, replace(later, has_table=False), ready, limits=TieringLimits(max_tasks_per_cycle=2))
+    planned = plan(
+        failing,
+        replace(later, has_table=False),
+        ready,
+        limits=TieringLimits(max_tasks_per_cycle=2, small_range_bytes=0),
+    )
     assert [(item.partition.partition, item.range.start) for item in planned.ranges] == [(2, 0), (2, 100)]
     assert planned.waiting[partition(0)].kind is Waiting.NOTHING_CLOSED
     assert planned.waiting[partition(1)] == WaitingReason(kind=Waiting.LIMIT, offset=0)

@@ -17,16 +17,18 @@ from engine.kafka_log import record_block
 from engine.kafka_log.batch_writer import encode_batches
 from engine.kafka_log.compression import Compression, Compressor
 from engine.kafka_log.segment import AbortedTransaction, segment_file_name
-from engine.kafka_log.segment_reader import read_segment, scan_batch_headers
+from engine.kafka_log.segment_reader import read_segment
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.records.records import Records
 from engine.topic_partition import TopicIdPartition
 from tests.engine.kafka_log import batch_twin as twin
 from tests.engine.kafka_log.batch_twin import Row, records_from, rows_of, rows_strategy
+from tests.support.counted_reads import bytes_read
 
 PARTITION = TopicIdPartition(topic="orders", topic_id="A" * 22, partition=3)
 EVERYTHING = OffsetRange(start=0, end=2**62)
+FIRST_FIVE = OffsetRange(start=0, end=5)
 
 
 @pytest.fixture
@@ -42,10 +44,17 @@ def blocks_of(
     aborted: Sequence[AbortedTransaction] = (),
     closed: bool = True,
     block_bytes: int = 1 << 20,
+    position: int = 0,
 ) -> list[Records]:
     path.write_bytes(data)
     found = read_segment(
-        path, partition=PARTITION, offsets=within, aborted=aborted, closed=closed, block_bytes=block_bytes
+        path,
+        partition=PARTITION,
+        offsets=within,
+        aborted=aborted,
+        closed=closed,
+        block_bytes=block_bytes,
+        position=position,
     )
     return list(found)
 
@@ -186,7 +195,6 @@ def test_compacted_batch_keeps_its_gaps(path: Path) -> None:
 
 def test_empty_segment_has_no_blocks(path: Path) -> None:
     assert blocks_of(path, b"") == []
-    assert list(scan_batch_headers(path)) == []
 
 
 def test_bytes_past_the_range_are_not_looked_at(path: Path) -> None:
@@ -197,8 +205,52 @@ def test_bytes_past_the_range_are_not_looked_at(path: Path) -> None:
 @pytest.mark.parametrize("cut_at", [1, 16, 17, 60, 61, 70, -1])
 def test_truncated_trailing_batch_is_left_for_the_next_cycle(path: Path, cut_at: int) -> None:
     data = twin.batch(rows(0, 5)) + twin.batch(rows(5, 5))[:cut_at]
-    assert [row.offset for row in rows_in(path, data, closed=False)] == list(range(5))
-    assert [header.next_offset for header in scan_batch_headers(path)] == [5]
+    assert [row.offset for row in rows_in(path, data, within=FIRST_FIVE, closed=False)] == list(range(5))
+    with pytest.raises(Corrupt, match="ends at offset 5, the broker says that it is stable up to 6") as caught:
+        blocks_of(path, data, within=OffsetRange(start=0, end=6), closed=False)
+    assert (caught.value.offset, caught.value.file) == (5, str(path))
+
+
+def test_reading_begins_after_the_batch_that_the_position_names(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = [twin.batch(rows(base, 10)) for base in range(0, 40_000, 10)]
+    position, wanted = sum(map(len, batches[:-3])), OffsetRange(start=39_985, end=39_995)
+    read = bytes_read(monkeypatch)
+    for closed in (True, False):
+        read.clear()
+        found = rows_in(path, b"".join(batches), within=wanted, position=position, closed=closed)
+        assert [row.offset for row in found] == list(range(39_985, 39_995))
+        assert sum(read) <= sum(map(len, batches[-3:])) + len(batches[-3])
+
+
+@pytest.mark.parametrize("position", [1, 61, -1, 10**6, 2**31 - 1])
+def test_position_at_which_no_batch_begins_is_not_believed(path: Path, position: int) -> None:
+    data = b"".join(twin.batch(rows(base, 10)) for base in range(0, 100, 10))
+    found = rows_in(path, data, within=OffsetRange(start=55, end=75), position=position)
+    assert [row.offset for row in found] == list(range(55, 75))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        twin.batch(rows(50, 10)),  # reaches into the range
+        twin.batch(rows(40, 10), crc=1),
+        twin.batch(rows(40, 10), magic=1),
+        twin.batch(rows(40, 10))[:-1],
+        twin.batch(rows(40, 10), last_offset=39),
+    ],
+)
+def test_batch_at_a_position_is_whole_and_right_and_ends_before_the_range(path: Path, damaged: bytes) -> None:
+    """It is read from the start instead, and what is wrong is found where it was found without a position."""
+    position = len(twin.batch(rows(0, 10)))
+    data = twin.batch(rows(0, 10)) + damaged
+    wanted = OffsetRange(start=55, end=75)
+    outcomes = []
+    for hint in (position, 0):
+        try:
+            outcomes.append(str(rows_in(path, data, within=wanted, position=hint)))
+        except Corrupt as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize("cut_at", [1, 16, 17, 60, 61, 70, -1])
@@ -208,14 +260,11 @@ def test_truncated_batch_in_a_closed_segment_is_corrupt(path: Path, cut_at: int)
         blocks_of(path, data)
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 3, 5)
     assert caught.value.file == str(path)
-    with pytest.raises(Corrupt, match="ends inside a batch"):
-        list(scan_batch_headers(path, closed=True))
 
 
 def test_preallocated_zeros_end_an_open_segment_and_are_corrupt_in_a_closed_one(path: Path) -> None:
     data = twin.batch(rows(0, 5)) + bytes(4096)
-    assert len(rows_in(path, data, closed=False)) == 5
-    assert len(list(scan_batch_headers(path))) == 1
+    assert len(rows_in(path, data, within=FIRST_FIVE, closed=False)) == 5
     with pytest.raises(Corrupt, match="zeros"):
         blocks_of(path, data)
 
@@ -235,8 +284,6 @@ def test_old_message_formats_are_refused_with_the_segments_name(path: Path, magi
         blocks_of(path, bytes(builder.build()))
     assert caught.value.file == str(path)
     assert "retention" in str(caught.value)
-    with pytest.raises(Corrupt, match=f"message format v{magic}"):
-        list(scan_batch_headers(path))
 
 
 @pytest.mark.parametrize(
@@ -300,18 +347,6 @@ def test_missing_file_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as caught:
         list(read_segment(gone, partition=PARTITION, offsets=EVERYTHING, aborted=()))
     assert caught.value.file == str(gone)
-    with pytest.raises(Unavailable):
-        list(scan_batch_headers(gone))
-
-
-def test_headers_are_scanned_without_the_records(path: Path) -> None:
-    path.write_bytes(
-        twin.batch(rows(3, 2, timestamp_ms=50, leader_epoch=4), body=b"damaged", crc=0)
-        + twin.batch(rows(5, 1), attributes=0x38, producer_id=6)
-    )
-    first, second = scan_batch_headers(path, partition=PARTITION, closed=True)
-    assert (first.base_offset, first.last_offset, first.leader_epoch, first.base_timestamp_ms) == (3, 4, 4, 50)
-    assert (second.attributes, second.timestamp_type, second.producer_id) == (0x38, 1, 6)
 
 
 def test_digest_does_not_depend_on_blocks_or_codec(path: Path) -> None:
