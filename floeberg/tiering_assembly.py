@@ -20,7 +20,9 @@ from floeberg.settings import Settings
 from floeberg.status_board import StatusBoard
 from floeberg.version import program_version
 from tiering.loop import TieringLoop
-from workers.workers import Answered, InProcessWorkers, Workers
+from tiering.rewrite import RewriteTask
+from workers.sized_workers import SizedWorkers
+from workers.workers import Answered, InProcessWorkers, ReadBackTask, Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     Raises ``Invalid`` for settings that a part refuses. A catalog that is away is waited for.
     """
     limits = tiering_limits(settings)
-    workers = InProcessWorkers() if in_process else _spark_workers(settings)
+    workers = InProcessWorkers() if in_process else _sized_workers(settings)
     catalog = open_catalog_when_there(settings.catalog_properties)
     writer = TableWriter(catalog, clock, namespace=settings.namespace, gather=partial(_gathered, workers))
     verifier = Verifier()
@@ -92,11 +94,23 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     )
 
 
-def _spark_workers(settings: Settings) -> Workers:
+def _sized_workers(settings: Settings) -> Workers:
     # pyspark takes a second to import: not for a run that needs no Spark.
     from workers.spark_workers import SparkWorkers
 
-    return SparkWorkers(spark_settings(settings))
+    spark = SparkWorkers(spark_settings(settings))
+    return SizedWorkers(here=InProcessWorkers(), elsewhere=spark, size_of=size_here)
+
+
+def size_here(task: object) -> int | None:
+    """Bytes that a task reads; None for those that are never done in the daemon's own process: work on files that
+    others wrote, and what may have ended a process before."""
+    match task:
+        case RewriteTask(is_suspect=False):
+            return task.size_bytes
+        case ReadBackTask(is_suspect=False):
+            return task.file.size_bytes
+    return None
 
 
 def _gathered(workers: Workers, tasks: Sequence[ForeignTask]) -> list[Answered[ForeignEvidence]]:

@@ -1,7 +1,7 @@
 """One cycle of tiering: observe, hold, prepare tables, plan, then rewrite, verify and commit, and report.
 
-A cycle makes one commit a table, and one more for a table of which some partitions failed the last time and others did
-not (docs/tiering.md).
+A cycle makes one commit a table, and one more for a table where some partitions have little to do and others much, or
+failed the last time (docs/tiering.md).
 """
 
 from __future__ import annotations
@@ -46,6 +46,12 @@ class CycleParts:
     limits: TieringLimits
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    ranges: Sequence[PlannedRange]
+    is_suspect: bool
+
+
 class Cycle:
     """Made for one cycle, for the loop's thread. ``run`` goes through the phases, each a method, in their order."""
 
@@ -62,8 +68,8 @@ class Cycle:
         observed = self.prepare(self._parts.hold.update(self.observe(), due))
         plan = self.plan(observed)
         self._durations_ms["observe"] = self._elapsed_ms
-        for ranges in self._batches_by_risk(plan.ranges):
-            self.commit(self.rewrite(ranges))
+        for batch in self._batches(plan.ranges):
+            self.commit(self.rewrite(batch))
         return self.report(observed, plan)
 
     def observe(self) -> Observed:
@@ -106,9 +112,9 @@ class Cycle:
         self._parts.records.note_plan(observed.states, plan, observed.at_risk_bytes)
         return plan
 
-    def rewrite(self, ranges: Sequence[PlannedRange]) -> Sequence[ReadyAppend]:
+    def rewrite(self, batch: _Batch) -> Sequence[ReadyAppend]:
         """Rewrite and verify: what can be committed."""
-        work = self._parts.work.run(ranges)
+        work = self._parts.work.run(batch.ranges, suspect=batch.is_suspect)
         for partition, error in work.failures.items():
             self._fail(partition, error)
         self._count_durations(work.durations_ms)
@@ -158,13 +164,19 @@ class Cycle:
             more=is_limited and self._commits > 0,
         )
 
-    def _batches_by_risk(self, ranges: Sequence[PlannedRange]) -> list[Sequence[PlannedRange]]:
-        """Partitions that failed the last time come last, so that no healthy partition waits for them: what they do may
-        kill a worker, or take until a time-out."""
+    def _batches(self, ranges: Sequence[PlannedRange]) -> list[_Batch]:
+        """Each is committed before the next is begun. Partitions with a little to do come first: fresh records must
+        not wait for a gigabyte. Those that failed the last time come last, so that no healthy partition waits for them:
+        what they do may kill a worker, or take until a time-out."""
         suspects = {planned.partition for planned in ranges if self._parts.records.of(planned.partition).failures}
-        sound = [planned for planned in ranges if planned.partition not in suspects]
-        suspect = [planned for planned in ranges if planned.partition in suspects]
-        return [batch for batch in (sound, suspect) if batch]
+        small_bytes = self._parts.limits.small_range_bytes
+        large = {planned.partition for planned in ranges if planned.size_bytes >= small_bytes} - suspects
+        quick = {planned.partition for planned in ranges} - large - suspects
+        batches = [
+            _Batch([planned for planned in ranges if planned.partition in members], is_suspect=members is suspects)
+            for members in (quick, large, suspects)
+        ]
+        return [batch for batch in batches if batch.ranges]
 
     def _record(self, items: Sequence[ReadyAppend], result: CommitResult) -> None:
         outcomes = {id(entry.append): entry.outcome for entry in result.results}

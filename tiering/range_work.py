@@ -69,14 +69,17 @@ class RangeWork:
         self._verifier = verifier
         self._clock = clock
 
-    def run(self, ranges: Sequence[PlannedRange]) -> WorkDone:
-        """Rewrite and verify ``ranges``. Nothing of what it does is visible to readers of the table."""
+    def run(self, ranges: Sequence[PlannedRange], *, suspect: bool = False) -> WorkDone:
+        """Rewrite and verify ``ranges``. Nothing of what it does is visible to readers of the table.
+
+        ``suspect``: of partitions whose last work failed.
+        """
         done = WorkDone()
         started_ms = self._clock.monotonic_ms()
         tasks: dict[int, RewriteTask] = {}
         for index, planned in enumerate(ranges):
             try:
-                tasks[index] = self._task(planned)
+                tasks[index] = replace(self._task(planned), is_suspect=suspect)
             except FloebergError as error:
                 done.failures.setdefault(planned.partition, error)
         rewritten: dict[int, Rewritten] = {}
@@ -195,7 +198,7 @@ class RangeWork:
         self, tasks: Mapping[int, RewriteTask], rewritten: Mapping[int, Rewritten], done: WorkDone
     ) -> dict[int, VerifiedFile]:
         files = {
-            index: ReadBackTask(table=tasks[index].table, file=outcome.file)
+            index: ReadBackTask(table=tasks[index].table, file=outcome.file, is_suspect=tasks[index].is_suspect)
             for index, outcome in rewritten.items()
             if outcome.file is not None
         }

@@ -36,7 +36,8 @@ class RewriteTask:
     """Turn the committed records of ``range`` in one segment file into one data file.
 
     ``closed`` is False for a segment that still grows; ``position`` is a byte of it to begin at, if ``read_segment``
-    finds it right; ``size_bytes`` about those that are read. ``attempt`` makes the file's name this attempt's own.
+    finds it right; ``size_bytes`` about those that are read. ``attempt`` makes the file's name this attempt's own. A
+    task ``is_suspect`` where the partition's last one failed: it may end its process.
     """
 
     table: TableFacts
@@ -49,6 +50,7 @@ class RewriteTask:
     attempt: str
     position: int = 0
     size_bytes: int = 0
+    is_suspect: bool = False
 
     @property
     def file_name(self) -> FileName:

@@ -77,6 +77,8 @@ class ReadBackTask:
 
     table: TableFacts
     file: FileDescription
+    is_suspect: bool = False
+    """Its like may have ended a process."""
 
 
 def read_back(task: ReadBackTask) -> Verification:

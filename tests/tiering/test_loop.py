@@ -11,6 +11,13 @@ from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
 from tests.support.counted_reads import bytes_read
+from tests.support.interfering_workers import (
+    InterferingWorkers,
+    ReadBackAnswers,
+    ReadBackTasks,
+    RewriteAnswers,
+    RewriteTasks,
+)
 from tests.tiering.broker_on_disk import let_settle
 from tests.tiering.tiering_world import STRINGS, TieringWorld, ranges_of, report_of
 from tiering.cycle_report import CycleReport
@@ -250,6 +257,50 @@ def test_limits_leave_the_rest_for_the_next_cycle_at_once(world: TieringWorld, o
     first, second = loop.cycle(), loop.cycle()
     assert (first.more, second.more) == (True, False)
     assert ranges_of(first, orders) + ranges_of(second, orders) == [(0, 10), (10, 20)]
+
+
+def test_partitions_with_little_to_do_are_committed_before_a_large_segment_is_begun(world: TieringWorld) -> None:
+    large, small = world.broker.create_topic("mixed", partitions=2)
+    world.broker.append_segment(large, values(0, 200))
+    world.broker.append_segment(small, values(0, 5))
+    committed: list[bool] = []
+
+    class Watching(InterferingWorkers):
+        def rewrite(self, tasks: RewriteTasks) -> RewriteAnswers:
+            if any(task.partition == large for task in tasks.values()):
+                committed.append(small.partition in world.table(small).ledger)
+            return super().rewrite(tasks)
+
+    loop = world.loop(workers=Watching(), limits=TieringLimits(small_range_bytes=2000))
+    report = loop.cycle()
+    assert (ranges_of(report, small), ranges_of(report, large)) == ([(0, 5)], [(0, 200)])
+    assert committed == [True]
+
+
+def test_work_of_a_partition_that_failed_is_suspect_until_it_succeeds(
+    world: TieringWorld, orders: TopicIdPartition
+) -> None:
+    seen: list[tuple[bool, ...]] = []
+
+    class Failing(InterferingWorkers):
+        def rewrite(self, tasks: RewriteTasks) -> RewriteAnswers:
+            seen.append(tuple(task.is_suspect for task in tasks.values()))
+            if len(seen) == 1:
+                return ((key, Unavailable("the worker was killed")) for key in tasks)
+            return super().rewrite(tasks)
+
+        def read_back(self, tasks: ReadBackTasks) -> ReadBackAnswers:
+            seen.append(tuple(task.is_suspect for task in tasks.values()))
+            return super().read_back(tasks)
+
+    loop = world.loop(workers=Failing())
+    for _ in range(3):
+        loop.cycle()
+        world.clock.ahead_ms += 60_000
+    world.broker.append_segment(orders, values(25, 30))
+    assert ranges_of(loop.cycle(), orders) == [(20, 30)]
+    told = [suspects for suspects in seen if suspects]
+    assert (told[0][0], *told[1], *told[-2], *told[-1]) == (False, True, False, False)
 
 
 def test_hurry_begins_the_next_cycle_at_once(world: TieringWorld, orders: TopicIdPartition) -> None:
