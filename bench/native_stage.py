@@ -130,12 +130,19 @@ class NativeStage:
                 schemas=write_schema_folder(self._directory / "schemas"),
             )
         )
-        command = [sys.executable, "-m", "floeberg", "--config", str(settings), "run"]
-        self._daemon = start_process(command, log=self._log_path)
-        deadline = time.monotonic() + _READY_TIMEOUT_SECONDS
-        while time.monotonic() < deadline and self._daemon.poll() is None:
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"http://{self._table_door}/readyz", timeout=5.0).is_success:
-                    return
-            time.sleep(0.1)
-        raise Unavailable("the daemon is not ready", file=str(self._log_path))
+        self._daemon = start_daemon(settings, table_door=self._table_door, log=self._log_path)
+
+
+def start_daemon(settings: Path, *, table_door: str, log: Path) -> subprocess.Popen[bytes]:
+    """``floeberg run``, once its doors are ready. Raises Unavailable."""
+    command = [sys.executable, "-m", "floeberg", "--config", str(settings), "run"]
+    daemon = start_process(command, log=log)
+    deadline = time.monotonic() + _READY_TIMEOUT_SECONDS
+    while time.monotonic() < deadline and daemon.poll() is None:
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"http://{table_door}/readyz", timeout=5.0).is_success:
+                return daemon
+        time.sleep(0.1)
+    if daemon.poll() is None:
+        end_process(daemon)
+    raise Unavailable("the daemon is not ready", file=str(log))

@@ -12,9 +12,11 @@ from bench import (
     commit_rate,
     consumer_replay,
     daemon_memory,
+    freshness,
     random_fetch,
     reference,
     replay,
+    small_ranges,
     tiering_stages,
     value_formats,
     value_shares,
@@ -41,6 +43,7 @@ GROUPS = {
     "values": "value formats in process, and which values need raw bytes",
     "native": "broker, plugin and daemon: consumers, memory",
     "commits": "several writers to one table, on SQLite and on a REST catalog",
+    "freshness": "from produce to visible, and what a small range costs",
 }
 _DROPPED_TIMEOUT_SECONDS = 300.0
 
@@ -66,11 +69,15 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
         say(GROUPS["values"])
         found += value_formats.measure(repetitions=scale.repetitions)
         found += value_shares.measure(folder / "values")
-    if wanted - {"values", "native", "commits"}:
+    if wanted - {"values", "native", "commits", "freshness"}:
         found += _on_plain_broker(folder / "plain", scale, wanted, say)
     if "native" in wanted:
         say(GROUPS["native"])
         found += _on_native_stage(folder / "native", scale)
+    if "freshness" in wanted:
+        say(GROUPS["freshness"])
+        found += small_ranges.measure(folder / "small", repetitions=scale.repetitions)
+        found += freshness.measure(folder / "freshness")
     if "commits" in wanted:
         say(GROUPS["commits"])
         found += commit_rate.measure(folder / "commits", commits=scale.commits)

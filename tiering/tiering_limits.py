@@ -20,7 +20,7 @@ class TieringLimits:
     max_tasks_per_cycle: int = 16
     """Bounds how long one cycle keeps the others waiting, and how much work a kill throws away."""
 
-    small_range_bytes: int = 1 << 20
+    small_range_bytes: int = 4 << 20
     """Ranges up to so many bytes of a segment count as the part of a task that they cost: a thousand partitions that
     each have a kilobyte every few seconds are no more than a cycle carries."""
 

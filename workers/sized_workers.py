@@ -9,9 +9,8 @@ from typing import Any
 from engine.errors import FloebergError
 from workers.workers import Answer, Answered, Key, Task, Workers, answers
 
-SMALL_TASK_BYTES = 1 << 20
-"""What a task reads, up to which it is small: a Spark job of its own would cost more than what it does
-(docs/tiering.md has the figures)."""
+SMALL_TASK_BYTES = 4 << 20
+"""What a task reads, up to which it is small: two Spark jobs cost as much as it or more (docs/tiering.md)."""
 
 MOST_HERE = 32
 """Small tasks of one call that this process does itself. Its interpreter also answers fetches, and most of a small

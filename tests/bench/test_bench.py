@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import commit_rate
+from bench import commit_rate, freshness, small_ranges
 from bench.machine import Machine
 from bench.measurement import Measurement, ratio
 from bench.plan import Scale, run
@@ -63,6 +63,23 @@ def test_commits_of_several_processes_all_land_and_are_counted(tmp_path: Path) -
     assert len(found["commits.wait_ms_sqlite_2"].samples) == 6
     assert found["commits.most_attempts_sqlite_2"].middle == 1, "writers that take turns meet no conflict"
     assert found["commits.per_minute_sqlite_2"].middle > 0
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_freshness_and_small_ranges_are_measured(tmp_path: Path) -> None:
+    found = {
+        one.key: one.middle
+        for one in [
+            *small_ranges.measure(tmp_path / "small", repetitions=1, sizes=["1_kib"]),
+            *freshness.measure(tmp_path / "freshness", rates=[1], freshness_seconds=[1]),
+        ]
+    }
+    assert found["small.cpu_ms_here_1_kib"] > 0
+    assert found["small.cpu_ms_spark_1_kib"] > 0
+    assert 0 < found["freshness.visible_p50_s_1_mib_1_s"] <= found["freshness.visible_p99_s_1_mib_1_s"]
+    assert found["freshness.kept_mib_1_mib_1_s"] > 0
 
 
 def measurement(key: str, *samples: float, higher_is_better: bool = True) -> Measurement:

@@ -288,7 +288,7 @@ def test_small_ranges_are_counted_by_what_they_cost_and_not_by_their_number() ->
     limits = TieringLimits(max_tasks_per_cycle=2)
     tiny = [state(0, 100, number=number, size_bytes=1000) for number in range(100)]
     assert len(plan(*tiny, limits=limits).ranges) == 64
-    half = [state(0, 100, number=number, size_bytes=512 << 10) for number in range(100)]
+    half = [state(0, 100, number=number, size_bytes=2 << 20) for number in range(100)]
     assert len(plan(*half, limits=limits).ranges) == 4
     large = [state(0, 100, number=number, size_bytes=1 << 30) for number in range(100)]
     assert len(plan(*large, limits=limits).ranges) == 2
