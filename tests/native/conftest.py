@@ -14,8 +14,10 @@ from floeberg.settings import BrokerSettings, Settings
 from tests.native.gapped_topics import GappedTopic, aborted_topic, once_compacted_topic
 from tests.native.stage import PLAIN, TIERED, NativeStage, Sent, sample
 from tests.native.value_topics import value_topics, write_schemas
+from topics.topic_rule import TopicRule
 
 RECORDS = 40_000
+SLICED, SLICED_FRESHNESS_MS = "sliced", 500
 
 
 @dataclass
@@ -42,7 +44,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeStage]:
     broker = BrokerSettings(bootstrap="of the stage", log_dirs=(folder,))
     settings = Settings(broker=broker, topics=value_topics(folder))
     rules = topic_rules(settings, SchemaSources(folder, SystemClock()))
-    with NativeStage(folder, rules) as stage:
+    sliced = TopicRule(pattern=SLICED, value_format="raw", freshness_ms=SLICED_FRESHNESS_MS)
+    with NativeStage(folder, [*rules, sliced]) as stage:
         yield stage
 
 
