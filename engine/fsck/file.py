@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +20,18 @@ from engine.fsck.report import Damage, Finding
 from engine.offset_range import OffsetRange
 from engine.parquet.footer import ParquetFooter, RowGroup
 from engine.parquet.ranged_file import RangedFile
-from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
+from engine.records.digest import RangeDigest
+from engine.records.merged_records import merged_pieces
 from engine.records.records import Records
 from engine.table.data_file import FileFooter, FileName, parse_file_name
 from engine.table.manifests import TableFile
 from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafClaim, LeafFacts, false_claims
+from engine.table.proof.offset_order import OffsetOrder
 from engine.table.proof.verification import check_magic, open_rows, opened
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
+from engine.table.windows import window_starts
 
 _RESTORE = "restore the file from a copy of the warehouse, or tier its offsets again while the broker has them"
 _REWRITE = "rewrite the manifest entry from the file: SQL engines may return too few rows until then"
@@ -94,16 +98,22 @@ def file_records(table: TableFacts, path: str, wanted: OffsetRange) -> Iterator[
     codecs = RowCodecs.of(table)
     source = opened(table.warehouse, path)
     parsed = source.footer()
+    windows = FileFooter.from_key_values(parsed.key_values, file=path).windows
+    starts = window_starts(windows, len(parsed.group_at), file=path)
     with open_rows(table.warehouse, path, parsed) as file:
-        for index in range(len(parsed.group_at)):
-            group = parsed.row_group(index)
-            if not _may_hold(group, table.layout.offset, wanted):
-                continue
-            source.read([group.data])
-            records = records_from_rows(table.layout, file.read_row_group(index, use_threads=False), codecs)
-            first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
-            if first < last:
-                yield records.slice(int(first), int(last))
+        for first_group, end_group in pairwise(starts):
+            runs = []
+            for index in range(first_group, end_group):
+                group = parsed.row_group(index)
+                if not _may_hold(group, table.layout.offset, wanted):
+                    continue
+                source.read([group.data])
+                records = records_from_rows(table.layout, file.read_row_group(index, use_threads=False), codecs)
+                first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
+                if first < last:
+                    runs.append(records.slice(int(first), int(last)))
+            if runs:
+                yield from merged_pieces(runs)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,7 +181,8 @@ class _FileCheck:
 
     def _check_rows(self, source: RangedFile, parsed: ParquetFooter, footer: FileFooter) -> None:
         codecs = RowCodecs.of(self.table)
-        rows = _Rows(layout_offset=self.table.layout.offset, layout_partition=self.table.layout.partition)
+        starts = window_starts(footer.windows, len(parsed.group_at), file=self.listed.path)
+        rows = _Rows(layout_partition=self.table.layout.partition, footer=footer, order=OffsetOrder(starts=starts))
         untrue: list[str] = []
         source.prove()  # a flipped bit is named before anything decodes it
         every = frozenset(name for name, _ in parsed.top_levels)
@@ -180,7 +191,7 @@ class _FileCheck:
             claims = FileClaims(source=source, footer=parsed, shown=file.metadata, schema=schema, closely=every)
             for index in range(len(parsed.group_at)):
                 table = file.read_row_group(index, use_threads=False)
-                rows.take(table, footer, digest_of(records_from_rows(self.table.layout, table, codecs)))
+                rows.take(table, records_from_rows(self.table.layout, table, codecs))
                 untrue += claims.false_in_group(index, table)
             untrue += claims.false_in_file()
         self._judge(rows, footer, untrue, claims.facts)
@@ -188,6 +199,10 @@ class _FileCheck:
     def _judge(self, rows: _Rows, footer: FileFooter, untrue: list[str], facts: Mapping[Leaf, LeafFacts]) -> None:
         for message in rows.misplaced:
             self.found(Damage.MISPLACED_ROWS, message, _RESTORE)
+        if rows.is_out_of_order:
+            message = "its rows are in another order than those that were written: they don't give their digest"
+            self.found(Damage.DAMAGED_FILE, message, _RESTORE)
+            return
         for who, counted in (("manifest", self.listed.record_count), ("footer", footer.record_count)):
             if counted != rows.digest.record_count:
                 message = f"the {who} counts {counted} records, the file has {rows.digest.record_count}"
@@ -210,25 +225,30 @@ class _FileCheck:
 class _Rows:
     """What the rows of one file add up to."""
 
-    layout_offset: str
     layout_partition: str
-    digest: RangeDigest = EMPTY_DIGEST
+    footer: FileFooter
+    order: OffsetOrder
     misplaced: list[str] = field(default_factory=list)
-    last_offset: int = -1
+    is_out_of_order: bool = False
 
-    def take(self, batch: pa.Table, footer: FileFooter, digest: RangeDigest) -> None:
-        self.digest = self.digest.then(digest)
-        offsets = batch.column(self.layout_offset).to_numpy()
-        if len(offsets) == 0 or self.misplaced:
+    @property
+    def digest(self) -> RangeDigest:
+        return self.order.digest
+
+    def take(self, batch: pa.Table, records: Records) -> None:
+        if len(records) == 0 or self.is_out_of_order:
             return
-        first, last = int(offsets.min()), int(offsets.max())
-        if first <= self.last_offset or bool((np.diff(offsets) <= 0).any()):
-            self.misplaced.append(f"rows are not in rising offset order between offsets {first} and {last}")
-        if not (footer.range.start <= first and last < footer.range.end):
-            self.misplaced.append(f"rows with offsets {first} to {last} lie outside the file's range {footer.range}")
-        if not pc.all(pc.equal(batch.column(self.layout_partition), footer.partition)).as_py():
-            self.misplaced.append(f"rows of another partition than {footer.partition}")
-        self.last_offset = last
+        out_of_order = list(self.order.misplaced(records))
+        self.is_out_of_order = bool(out_of_order)
+        if self.misplaced:
+            return
+        self.misplaced += out_of_order
+        first, last = int(records.offset.min()), int(records.offset.max())
+        if not (self.footer.range.start <= first and last < self.footer.range.end):
+            outside = f"rows with offsets {first} to {last} lie outside the file's range {self.footer.range}"
+            self.misplaced.append(outside)
+        if not pc.all(pc.equal(batch.column(self.layout_partition), self.footer.partition)).as_py():
+            self.misplaced.append(f"rows of another partition than {self.footer.partition}")
 
 
 def _may_hold(group: RowGroup, offset_column: str, wanted: OffsetRange) -> bool:

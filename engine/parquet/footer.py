@@ -6,7 +6,7 @@ whole; here one pass finds where each row group's description begins, and only t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
@@ -127,6 +127,13 @@ class RowGroup:
                 return chunk
         return None
 
+    def int_bounds(self, column: str) -> tuple[int, int]:
+        """(min, max) of a column that ``summaries`` found bounds of."""
+        chunk = self.chunk_of(column)
+        assert chunk is not None, "the column was there"
+        assert chunk.int_bounds is not None, "it had bounds"
+        return chunk.int_bounds
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowGroupSummaries:
@@ -141,9 +148,19 @@ class RowGroupSummaries:
     def __len__(self) -> int:
         return len(self.first_offset)
 
+    def joined(self, starts: Sequence[int]) -> Self:
+        """One entry for several row groups: ``starts`` the first of each, and the end."""
+        first = np.asarray(starts[:-1], np.intp)
+        return type(self)(
+            first_offset=np.minimum.reduceat(self.first_offset, first),
+            last_offset=np.maximum.reduceat(self.last_offset, first),
+            row_count=np.add.reduceat(self.row_count, first),
+            total_bytes=np.add.reduceat(self.total_bytes, first),
+        )
+
     @property
     def is_rising(self) -> bool:
-        """True when every row group's offsets are in order, after the one before, and enough for its rows."""
+        """True when every entry's offsets are in order, after the one before, and enough for its rows."""
         enough = self.last_offset - self.first_offset + 1 >= self.row_count
         return bool(
             enough.all() and (self.row_count > 0).all() and (self.first_offset[1:] > self.last_offset[:-1]).all()
@@ -209,7 +226,7 @@ class ParquetFooter:
     def summaries(self, offset_column: str) -> RowGroupSummaries:
         """What finds a row group by offset, for all of them in one pass.
 
-        Raises Corrupt when the column isn't there, has no statistics, or does not rise from row group to row group.
+        Raises Corrupt when the column isn't there or has no statistics.
         """
         leaf = next((at for at, column in enumerate(self.columns) if column.path == (offset_column,)), None)
         if leaf is None:
@@ -227,15 +244,12 @@ class ParquetFooter:
                 found[at] = (*bounds, tape.value[fields[3]], tape.value[fields[2]])
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise Corrupt(f"the Parquet footer is damaged: {error!r}", file=self.file) from error
-        summaries = RowGroupSummaries(
+        return RowGroupSummaries(
             first_offset=found[:, 0].copy(),
             last_offset=found[:, 1].copy(),
             row_count=found[:, 2].copy(),
             total_bytes=found[:, 3].copy(),
         )
-        if not summaries.is_rising:
-            raise Corrupt("the row groups' offsets do not rise", file=self.file)
-        return summaries
 
     def root_element(self, child_count: int) -> bytes:
         """The schema's root, encoded, as it is for ``child_count`` top-level columns."""

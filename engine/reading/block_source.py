@@ -8,6 +8,7 @@ compaction nest: where the step differs, the entries of the coarser one are entr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
-from engine.parquet.page_reader import PageRun, pages_from, read_rows, whole_group
+from engine.parquet.page_reader import PageRun, read_rows
 from engine.reading.file_index import FileIndex, OpenFile, OpenGroup
 from engine.reading.time_index import NEVER, latest_by_offset
+from engine.records.merged_records import merged
 from engine.records.records import NO_RECORDS, Records
 from engine.table.foreign.adopted_rows import ProvenBytes, read_window, window_at
 from engine.table.manifests import TableFile
@@ -31,30 +33,42 @@ LARGEST_INTERVAL_BYTES = 48 << 10
 LARGEST_STEP = 1 << 20
 """Where a range is nearly empty, entries cost less than a search through what little is there."""
 
-BlockKey: TypeAlias = tuple[str, int, int]
-"""(path, row group, row): a block that holds that row."""
+SEQUENTIAL_ROWS = 64 * 1024
+"""Rows decoded at once for a reader that goes on, where there is room: a row group."""
+
+_RUN_FSCK = "run floeberg fsck on the topic"
+
+BlockKey: TypeAlias = tuple[str, int]
+"""(path, offset): a block that holds the first record at or after that offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockPlace:
-    """Rows that can be decoded by themselves: a run of a row group's pages, or a window of an adopted range.
+    """Rows that can be decoded by themselves: of each row group of a window (which has one in stream order) a run of
+    pages; without ``runs``, a window of an adopted range.
 
-    ``offsets`` reaches from the first record to the next one in the file, or to the end of the file's range.
+    ``offsets``: all records of these are in the rows, and where there are several runs some of others are too. Ends
+    before a record of the file, or at the end of its range.
     """
 
     path: str
-    group: int
-    run: PageRun
     offsets: OffsetRange
+    runs: tuple[tuple[int, PageRun], ...] = ()
+    """(row group, its pages)."""
 
     @property
     def key(self) -> BlockKey:
-        return (self.path, self.group, self.run.first_row)
+        return (self.path, self.offsets.start)
 
     def holds(self, key: BlockKey) -> bool:
-        """Whether the block of this place has the row that ``key`` names."""
-        path, group, row = key
-        return self.path == path and self.group == group and self.run.first_row <= row < self.run.end_row
+        """Whether the block of this place has what ``key`` names."""
+        path, offset = key
+        return self.path == path and offset in self.offsets
+
+    @property
+    def row_count(self) -> int:
+        """At least 1."""
+        return max(1, sum(run.row_count for _, run in self.runs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,6 +98,11 @@ class BlockSource(Protocol):
     def record_bytes(self) -> int:
         """Mean bytes of a record in its canonical form: near enough to what it takes in a batch. At least 1."""
 
+    @property
+    def sequential_rows(self) -> int:
+        """Rows that are best decoded at once for a reader that goes on: each read decodes the dictionaries of all
+        columns again, so a quarter of a row group, or of a window, costs a third of the throughput."""
+
     def grid(self, wanted: OffsetRange) -> NDArray[np.int64]:
         """The offset index's entries inside ``wanted``, rising: int64 offsets."""
 
@@ -98,7 +117,8 @@ class BlockSource(Protocol):
 
 
 class OwnFile:
-    """A file that Floeberg wrote: blocks are runs of pages, or row groups where pages don't align."""
+    """A file that Floeberg wrote: blocks are runs of pages, or row groups where pages don't align; of a clustered file
+    such runs of all row groups of a window, put together by offset."""
 
     def __init__(self, table: TopicTable, opened: OpenFile, index: FileIndex, codecs: CodecPool) -> None:
         self._table = table
@@ -106,42 +126,60 @@ class OwnFile:
         self._index = index
         self._codecs = codecs
         self.record_bytes = opened.record_bytes
+        self.sequential_rows = max(SEQUENTIAL_ROWS, int(opened.windows.row_count.max()))
 
     def grid(self, wanted: OffsetRange) -> NDArray[np.int64]:
         opened = self._opened
         parts = [np.empty(0, np.int64)]
-        for group, step in enumerate(grid_steps(opened).tolist()):
-            parts.append(_multiples(step, opened.group_range(group), wanted))
+        for window, step in enumerate(grid_steps(opened).tolist()):
+            parts.append(_multiples(step, opened.window_range(window), wanted))
         return np.concatenate(parts)
 
     def latest_by_offset(self, wanted: OffsetRange) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return latest_by_offset(self._opened, self._table.layout, wanted)
 
     def place_at(self, offset: int, least_rows: int) -> BlockPlace | None:
-        opened = self._opened
-        index = opened.group_of_offset(offset)
-        if index >= len(opened.summaries):
+        opened, layout = self._opened, self._table.layout
+        window = opened.window_of_offset(offset)
+        if window >= len(opened.windows):
             return None
-        described = self._index.open_group(self._table, opened, index)
-        layout, start, end = described.layout, int(opened.summaries.first_offset[index]), opened.group_range(index).end
-        if layout is None:
-            run = whole_group(described.group, None)
-        else:
-            run = pages_from(layout, layout.page_of_offset(offset), least_rows=least_rows)
-            start = int(layout.first_offset[run.first_page])
-            if run.end_page < layout.page_count:
-                end = int(layout.first_offset[run.end_page])
-        return BlockPlace(path=opened.file.path, group=index, run=run, offsets=OffsetRange(start=start, end=end))
+        groups = opened.groups_of(window)
+        pages = [_pages_of(self._index.open_group(self._table, opened, group), layout.offset) for group in groups]
+        start = max(offset, int(opened.windows.first_offset[window]))
+        if len(pages) == 1:
+            # Whoever comes back to a little before is served too.
+            start = int(pages[0].first[np.searchsorted(pages[0].last, start, "left")])
+        upto = _end_of_rows(pages, start, least_rows)
+        runs = zip(groups, (each.between(start, upto) for each in pages), strict=True)
+        if upto > int(opened.windows.last_offset[window]):
+            upto = opened.window_range(window).end
+        return BlockPlace(
+            path=opened.file.path,
+            offsets=OffsetRange(start=start, end=upto),
+            runs=tuple((group, run) for group, run in runs if run.row_count),
+        )
 
     def read(self, place: BlockPlace, *, is_sequential: bool) -> RowBlock:
+        runs = [self._read_run(group, run, is_sequential=is_sequential) for group, run in place.runs]
+        if len(runs) > 1:
+            runs = [inside(run, place.offsets.start, place.offsets.end) for run in runs]
+        runs = [run for run in runs if len(run)]
+        records = merged(runs) if runs else NO_RECORDS
+        if bool((np.diff(records.offset) <= 0).any()):
+            problem = f"row groups hold an offset of {place.offsets} twice"
+            raise self._damage(problem, place.offsets.start, _RUN_FSCK)
+        return RowBlock.of(place, records)
+
+    def _read_run(self, group: int, run: PageRun, *, is_sequential: bool) -> Records:
         table, opened = self._table, self._opened
-        described = self._index.open_group(table, opened, place.group)
+        described = self._index.open_group(table, opened, group)
+        expected = _pages_of(described, table.layout.offset).offsets(run)
         rows = read_rows(
             opened.source,
             opened.footer,
             described.group,
             described.layout,
-            place.run,
+            run,
             is_sequential=is_sequential,
             unread=frozenset({table.layout.partition, table.layout.error}),
         )
@@ -149,17 +187,12 @@ class OwnFile:
             with self._codecs.taken(table) as codecs:
                 records = records_from_rows(table.layout, rows, codecs)
         except Corrupt as error:
-            raise self._damage(error.problem, opened.group_range(place.group).start, error.next_step) from error
-        self._check_offsets(records, place, described)
-        return RowBlock.of(place, records)
+            raise self._damage(error.problem, expected.start, error.next_step) from error
+        self._check_offsets(records.offset, expected)
+        return records
 
-    def _check_offsets(self, records: Records, place: BlockPlace, described: OpenGroup) -> None:
+    def _check_offsets(self, offset: NDArray[np.int64], expected: OffsetRange) -> None:
         """Rows that are not those asked for must never reach a consumer."""
-        layout, offset = described.layout, records.offset
-        last = self._opened.summaries.last_offset[place.group]
-        if layout is not None:
-            last = layout.last_offset[place.run.end_page - 1]
-        expected = OffsetRange(start=place.offsets.start, end=int(last) + 1)
         right = (
             len(offset) > 0
             and int(offset[0]) == expected.start
@@ -168,7 +201,7 @@ class OwnFile:
         )
         if not right:
             problem = f"the rows at offsets {expected} hold other offsets than the file's index says"
-            raise self._damage(problem, expected.start, "run floeberg fsck on the topic")
+            raise self._damage(problem, expected.start, _RUN_FSCK)
 
     def _damage(self, problem: str, offset: int, next_step: str | None) -> Corrupt:
         file = self._opened.file
@@ -192,6 +225,7 @@ class AdoptedFile:
         self._proven = proven
         self._codecs = codecs
         self.record_bytes = max(1, file.size_bytes // max(1, file.record_count))
+        self.sequential_rows = SEQUENTIAL_ROWS
 
     def grid(self, wanted: OffsetRange) -> NDArray[np.int64]:
         step = _steps(self._file.range.offset_count, self._file.size_bytes)
@@ -204,8 +238,7 @@ class AdoptedFile:
         if offset >= self._file.range.end:
             return None
         window = window_at(self._file, max(offset, self._file.range.start))
-        run = PageRun(first_row=window.start, end_row=window.end, first_page=0, end_page=0)
-        return BlockPlace(path=self._file.path, group=0, run=run, offsets=window)
+        return BlockPlace(path=self._file.path, offsets=window)
 
     def read(self, place: BlockPlace, *, is_sequential: bool) -> RowBlock:  # noqa: ARG002  # there is nothing to fetch at once
         with self._codecs.taken(self._table) as codecs:
@@ -213,14 +246,66 @@ class AdoptedFile:
         return RowBlock.of(place, records or NO_RECORDS)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Pages:
+    """The pages of a row group (one, where it can only be read whole): ``first`` and ``last`` offset int64[pages],
+    ``row`` int64[pages + 1], the first row of each and the end."""
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    row: NDArray[np.int64]
+
+    def between(self, start: int, upto: int) -> PageRun:
+        """The pages that reach ``start`` and begin before ``upto``."""
+        first_page = int(np.searchsorted(self.last, start, "left"))
+        end_page = max(first_page, int(np.searchsorted(self.first, upto, "left")))
+        return PageRun(
+            first_row=int(self.row[first_page]),
+            end_row=int(self.row[end_page]),
+            first_page=first_page,
+            end_page=end_page,
+        )
+
+    def offsets(self, run: PageRun) -> OffsetRange:
+        """From the first record of a run to after its last."""
+        return OffsetRange(start=int(self.first[run.first_page]), end=int(self.last[run.end_page - 1]) + 1)
+
+
+def _pages_of(group: OpenGroup, offset_column: str) -> _Pages:
+    layout = group.layout
+    if layout is not None:
+        return _Pages(first=layout.first_offset, last=layout.last_offset, row=layout.first_row)
+    first, last = group.group.int_bounds(offset_column)
+    return _Pages(first=np.array([first]), last=np.array([last]), row=np.array([0, group.group.row_count]))
+
+
+def _end_of_rows(pages: Sequence[_Pages], start: int, least_rows: int) -> int:
+    """The first offset of a page, or the one after the last page, before which ``least_rows`` rows from ``start`` on
+    are: where one begins inside a page, the page is taken to hold its offsets evenly."""
+    first = np.concatenate([each.first for each in pages])
+    end = np.concatenate([each.last for each in pages]) + 1
+    rows = np.concatenate([np.diff(each.row) for each in pages])
+    left = np.clip(end - start, 0, end - first)
+    rows, first, end, left = (each[left > 0] for each in (rows * (left / (end - first)), end - left, end, left))
+    ends = np.append(np.sort(first[first > start]), end.max())
+    before = np.clip((ends[:, np.newaxis] - first) / left, 0, 1) @ rows
+    return int(ends[min(int(np.searchsorted(before, least_rows, "left")), len(ends) - 1)])
+
+
 def grid_steps(opened: OpenFile) -> NDArray[np.int64]:
-    """The power of two between two entries in each row group: int64[groups]."""
-    summaries = opened.summaries
-    # What a row group weighs encoded tells how its records compare with the file's mean.
-    weight = summaries.total_bytes / max(1, int(summaries.total_bytes.sum()))
-    ranges = [opened.group_range(group) for group in range(len(summaries))]
+    """The power of two between two entries in each window: int64[windows]."""
+    windows = opened.windows
+    # What a window weighs encoded tells how its records compare with the file's mean.
+    weight = windows.total_bytes / max(1, int(windows.total_bytes.sum()))
+    ranges = [opened.window_range(window) for window in range(len(windows))]
     offset_count = np.array([part.offset_count for part in ranges], np.float64)
     return _steps(offset_count, weight * opened.record_bytes * opened.file.record_count)
+
+
+def inside(records: Records, start: int, end: int) -> Records:
+    """The records at offsets ``start`` to ``end``, that excluded."""
+    first_row, end_row = np.searchsorted(records.offset, (start, end), "left")
+    return records.slice(int(first_row), int(end_row))
 
 
 def _steps(offset_count: NDArray[np.float64] | int, batch_bytes: NDArray[np.float64] | int) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from engine.table.data_file import FileFooter, check_footer
 from engine.table.live_files import LiveFiles, PartitionFiles
 from engine.table.manifests import TableFile
 from engine.table.topic_table import SOMEBODY_ELSE, TopicTable
+from engine.table.windows import window_starts
 
 _OPEN_FILE_BYTES = 6 << 10
 """Of the objects around a footer: its strings, arrays, lock, and the file's own values."""
@@ -48,34 +49,43 @@ class FileIndexLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenFile:
-    """A data file ready to be read: its bytes, its footer, and where its row groups begin."""
+    """A data file ready to be read: its bytes, its footer, and where its windows begin.
+
+    A window is what holds all records of its offsets: a row group of a file in stream order, several of a clustered
+    one. ``windows`` has an entry for each, ``starts`` the first row group of each, and the end.
+    """
 
     file: TableFile
     source: RangedFile
     footer: ParquetFooter
     facts: FileFooter
-    summaries: RowGroupSummaries
+    windows: RowGroupSummaries
+    starts: tuple[int, ...]
 
     @property
     def size_bytes(self) -> int:
         """What it takes in memory, its open file aside."""
-        return _OPEN_FILE_BYTES + self.footer.size_bytes + 4 * self.summaries.row_count.nbytes
+        return _OPEN_FILE_BYTES + self.footer.size_bytes + 5 * self.windows.row_count.nbytes
 
     @property
     def record_bytes(self) -> int:
         """Mean bytes of a record in its canonical form: near enough to what it takes in a batch. At least 1."""
         return max(1, self.facts.digest.length_bytes // max(1, self.file.record_count))
 
-    def group_of_offset(self, offset: int) -> int:
-        """The row group that holds ``offset``, or the one after it where it is in a gap; the count after the last."""
-        return int(np.searchsorted(self.summaries.last_offset, offset, "left"))
+    def window_of_offset(self, offset: int) -> int:
+        """The window that holds ``offset``, or the one after it where it is in a gap; the count after the last."""
+        return int(np.searchsorted(self.windows.last_offset, offset, "left"))
 
-    def group_range(self, group: int) -> OffsetRange:
-        """The offsets a row group answers for: from its first record (or the file's start) to the next group's."""
-        first = self.summaries.first_offset
-        start = self.file.range.start if group == 0 else int(first[group])
-        end = self.file.range.end if group == len(first) - 1 else int(first[group + 1])
+    def window_range(self, window: int) -> OffsetRange:
+        """The offsets a window answers for: from its first record (or the file's start) to the next one's."""
+        first = self.windows.first_offset
+        start = self.file.range.start if window == 0 else int(first[window])
+        end = self.file.range.end if window == len(first) - 1 else int(first[window + 1])
         return OffsetRange(start=start, end=end)
+
+    def groups_of(self, window: int) -> range:
+        """The row groups of a window."""
+        return range(self.starts[window], self.starts[window + 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -210,9 +220,10 @@ class FileIndex:
         source.expect(footer)
         facts = FileFooter.from_key_values(footer.key_values, file=file.path)
         _check_facts(table, file, facts)
-        summaries = footer.summaries(table.layout.offset)
-        _check_summaries(file, summaries)
-        return OpenFile(file=file, source=source, footer=footer, facts=facts, summaries=summaries)
+        starts = tuple(window_starts(facts.windows, len(footer.group_at), file=file.path))
+        windows = footer.summaries(table.layout.offset).joined(starts)
+        _check_windows(file, windows)
+        return OpenFile(file=file, source=source, footer=footer, facts=facts, windows=windows, starts=starts)
 
     def _footer(self, source: RangedFile) -> ParquetFooter:
         kept = self._footers.get(source.file) if self._footers is not None else None
@@ -242,12 +253,13 @@ def _check_facts(table: TopicTable, file: TableFile, facts: FileFooter) -> None:
         )
 
 
-def _check_summaries(file: TableFile, summaries: RowGroupSummaries) -> None:
+def _check_windows(file: TableFile, windows: RowGroupSummaries) -> None:
     inside = (
-        len(summaries) > 0
-        and int(summaries.first_offset[0]) >= file.range.start
-        and int(summaries.last_offset[-1]) < file.range.end
-        and int(summaries.row_count.sum()) == file.record_count
+        len(windows) > 0
+        and windows.is_rising
+        and int(windows.first_offset[0]) >= file.range.start
+        and int(windows.last_offset[-1]) < file.range.end
+        and int(windows.row_count.sum()) == file.record_count
     )
     if not inside:
         raise Corrupt(

@@ -24,7 +24,7 @@ from engine.errors import Invalid
 from engine.kafka_log.batch_writer import control_batches, encode_batches
 from engine.kafka_log.compression import Compression
 from engine.offset_range import OffsetRange
-from engine.reading.block_source import AdoptedFile, BlockSource, OwnFile
+from engine.reading.block_source import AdoptedFile, BlockSource, OwnFile, inside
 from engine.reading.file_index import FileIndex
 from engine.reading.read_ahead import FIRST_READ_BYTES, ReadAhead, ReadAheadLimits
 from engine.reading.time_index import entries
@@ -123,7 +123,7 @@ class LogReader:
             source = self._source(table, file)
             place = source.place_at(offsets.start, _ALL_ROWS)
             while place is not None and place.offsets.start < offsets.end:
-                found = _inside(source.read(place, is_sequential=True).records, offsets.start, offsets.end)
+                found = inside(source.read(place, is_sequential=True).records, offsets.start, offsets.end)
                 if len(found):
                     yield found
                 place = source.place_at(place.offsets.end, _ALL_ROWS)
@@ -158,7 +158,7 @@ class LogReader:
             first_bytes=FIRST_READ_BYTES if max_bytes is None else max_bytes,
         ):
             # A block that was decoded for another reader may begin before the end of this one's last.
-            records = _inside(block.records, covered, wanted.end)
+            records = inside(block.records, covered, wanted.end)
             # The grid of the block's offsets, which may all lie before those that are wanted.
             held = block.place.offsets
             block_end = min(held.end, wanted.end)
@@ -178,11 +178,6 @@ class LogReader:
         if file.parts:
             return AdoptedFile(table, file, self._proven, self._codecs)
         return OwnFile(table, self._index.open(table, file), self._index, self._codecs)
-
-
-def _inside(records: Records, start: int, end: int) -> Records:
-    first_row, end_row = np.searchsorted(records.offset, (start, end), "left")
-    return records.slice(int(first_row), int(end_row))
 
 
 def _encodable_parts(records: Records, grid: NDArray[np.int64], record_bytes: int) -> Iterator[Records]:

@@ -22,9 +22,8 @@ from engine.table.manifests import TableFile
 FIRST_READ_BYTES = 1 << 20
 """Decoded for a reader that begins somewhere new: a consumer's default fetch (max.partition.fetch.bytes)."""
 
-SEQUENTIAL_ROWS = 64 * 1024
-"""Rows decoded at once for a reader that goes on, a whole row group where there is room: each read decodes the
-dictionaries of all columns again, so a quarter of a row group costs a third of the throughput."""
+_ALL_ROWS = 1 << 62
+"""Wanted by a reader that goes on: as many as its share of memory holds."""
 
 FEWEST_SEQUENTIAL_ROWS = 4 * 1024
 """A page: what a sequential reader decodes at once when so many go on side by side that there is no room for more."""
@@ -43,7 +42,7 @@ class ReadAheadLimits:
     """Bounds on memory and on work done at once."""
 
     decoded_bytes: int = 192 << 20
-    """Decoded blocks kept: a sequential reader holds two, of up to a row group each."""
+    """Decoded blocks kept: a sequential reader holds two, of up to a row group or a window each."""
     decodes: int = 4
     """Blocks decoded at the same time, over all readers; a block of large records takes up to 128 MiB."""
     prefetch_threads: int = 2
@@ -60,7 +59,7 @@ class _Decoding:
 
 
 class ReadAhead:
-    """Blocks by the rows they hold, kept for however many readers ask. Safe to use from several threads."""
+    """Blocks by the offsets they hold, kept for however many readers ask. Safe to use from several threads."""
 
     def __init__(self, limits: ReadAheadLimits) -> None:
         self._limits = limits
@@ -83,7 +82,7 @@ class ReadAhead:
     @property
     def share_bytes(self) -> int:
         """Memory for one block when every file with a block here, and one more, is to keep two."""
-        files = len({path for path, _, _ in self._blocks.held_keys()})
+        files = len({path for path, _ in self._blocks.held_keys()})
         return self._limits.decoded_bytes // (2 * (files + 1))
 
     def blocks(
@@ -101,7 +100,7 @@ class ReadAhead:
         order, and has the next block decoded ahead from the start; others first get about ``first_bytes``, then more.
         """
         is_sequential = self._ends.get((*partition, wanted.start)) is not None
-        rows = SEQUENTIAL_ROWS if is_sequential else 0
+        rows = _ALL_ROWS if is_sequential else 0
         for at, file in enumerate(files):
             source = open_source(file)
             rows = rows or min(first_bytes, FIRST_READ_BYTES) // source.record_bytes + 1
@@ -111,9 +110,9 @@ class ReadAhead:
                 block = self.find(place.key)
                 if block is None:
                     block = self.decode(place, partial(source.read, place, is_sequential=is_sequential))
-                    rows = max(rows, place.run.row_count) * 4
+                    rows = max(rows, place.row_count) * 4
                 else:
-                    rows, is_sequential = SEQUENTIAL_ROWS, True
+                    rows, is_sequential = _ALL_ROWS, True
                 offset, most_rows = block.place.offsets.end, self._most_rows(source)
                 self._ends.put((*partition, offset), True)
                 if is_sequential:
@@ -121,7 +120,7 @@ class ReadAhead:
                 yield source, block
 
     def find(self, key: BlockKey) -> RowBlock | None:
-        """The block that holds a row, when it is here or about to be; waits for one under way."""
+        """The block that holds an offset, when it is here or about to be; waits for one under way."""
         with self._lock:
             pending = self._pending.get(key)
         if pending is None:
@@ -132,8 +131,8 @@ class ReadAhead:
         return pending.result()
 
     def decode(self, place: BlockPlace, decode: Callable[[], RowBlock]) -> RowBlock:
-        """The block of ``place``: decoded and kept. While another thread decodes one that holds the place's first row,
-        its is waited for; what that raises is raised here too."""
+        """The block of ``place``: decoded and kept. While another thread decodes one that holds the place's first
+        offset, its is waited for; what that raises is raised here too."""
         with self._lock:
             held = self._held(place.key)
             if held is not None:
@@ -187,15 +186,15 @@ class ReadAhead:
 
     def _most_rows(self, source: BlockSource) -> int:
         """Rows a block may have, so that the blocks of all readers that go on side by side fit the memory for them."""
-        rows = self.share_bytes // (source.record_bytes + RECORD_OVERHEAD_BYTES)
-        return max(min(rows, SEQUENTIAL_ROWS), min(FEWEST_SEQUENTIAL_ROWS, FIRST_READ_BYTES // source.record_bytes + 1))
+        rows = min(self.share_bytes // (source.record_bytes + RECORD_OVERHEAD_BYTES), source.sequential_rows)
+        return max(rows, min(FEWEST_SEQUENTIAL_ROWS, FIRST_READ_BYTES // source.record_bytes + 1))
 
     def _held(self, key: BlockKey) -> RowBlock | None:
-        """The kept block that holds ``key``'s row."""
+        """The kept block that holds what ``key`` names."""
         return self._blocks.find(lambda block: block.place.holds(key))
 
     def _under_way(self, key: BlockKey) -> _Decoding | None:
-        """The decoding of a block that will hold ``key``'s row. With the lock."""
+        """The decoding of a block that will hold what ``key`` names. With the lock."""
         return next((decoding for decoding in self._decoding if decoding.place.holds(key)), None)
 
     def _settle(self, key: BlockKey, done: Future[RowBlock]) -> None:

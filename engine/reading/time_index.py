@@ -23,14 +23,15 @@ NEVER = np.iinfo(np.int64).max
 def latest_by_offset(
     opened: OpenFile, layout: TableLayout, wanted: OffsetRange
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(first offset, latest timestamp in ms) of each page of a file that overlaps ``wanted``: int64[n] each.
+    """(first offset, latest timestamp in ms) of each page of a file that overlaps ``wanted``: int64[n] each, by offset.
 
-    A page whose latest timestamp isn't known has NEVER. Where a file has no page index, row groups stand for pages. One
-    read of the page index. Raises Corrupt, Unavailable.
+    Pages of a window overlap: what comes before one's first offset is in those that begin before it. A page whose
+    latest timestamp isn't known has NEVER. Where a file has no page index, row groups stand for pages. One read of the
+    page index. Raises Corrupt, Unavailable.
     """
-    first_group = opened.group_of_offset(wanted.start)
-    end_group = int(np.searchsorted(opened.summaries.first_offset, wanted.end, "left"))
-    groups = [opened.footer.row_group(index) for index in range(first_group, end_group)]
+    first = opened.window_of_offset(wanted.start)
+    end = max(first, int(np.searchsorted(opened.windows.first_offset, wanted.end, "left")))
+    groups = [opened.footer.row_group(index) for index in range(opened.starts[first], opened.starts[end])]
     offsets = read_page_bounds(opened.source, groups, layout.offset)
     timestamps = read_page_bounds(opened.source, groups, layout.timestamp)
     kinds = read_page_bounds(opened.source, groups, layout.timestamp_type)
@@ -45,11 +46,13 @@ def latest_by_offset(
             chunk = group.chunk_of(layout.timestamp)
             bounds = None if chunk is None else chunk.int_bounds
             latest = np.array([NEVER if bounds is None else bounds[1]], np.int64)
-            first_offset.append(opened.summaries.first_offset[first_group + at][np.newaxis])
+            first_offset.append(np.array(group.int_bounds(layout.offset)[:1], np.int64))
             latest_ms.append(latest if bounds is None else _milliseconds(latest, kind))
     if not groups:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    return np.concatenate(first_offset), np.concatenate(latest_ms)
+    first_offsets = np.concatenate(first_offset)
+    by_offset = np.argsort(first_offsets, kind="stable")
+    return first_offsets[by_offset], np.concatenate(latest_ms)[by_offset]
 
 
 def entries(

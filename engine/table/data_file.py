@@ -15,9 +15,13 @@ from engine.errors import Corrupt, Invalid
 from engine.offset_range import OffsetRange
 from engine.parquet.footer import ParquetFooter
 from engine.records.digest import RangeDigest
+from engine.table.windows import FileWindows
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""The newest that this program reads. A file in stream order is of version 1, one with windows of version 2: whoever
+knows of no windows would take its rows for misplaced ones."""
 FOOTER_PREFIX = "floeberg."
+_WINDOWS_KEY = f"{FOOTER_PREFIX}windows"
 
 CHECKSUM_COLUMN_ID = 2147483446
 """In a manifest entry's ``column_sizes``, under an id that no column has, stands the checksum of the file's footer.
@@ -76,7 +80,7 @@ class FileFooter:
     """The key-value metadata of a file's footer: enough to know what the file is with nothing else at hand.
 
     ``unresolved``: records without columns by the id of the schema that could not be had, None where the file does not
-    say; ``unresolved_keys`` the same for typed keys.
+    say; ``unresolved_keys`` the same for typed keys. ``windows`` where its rows are clustered, None in stream order.
     """
 
     topic: str
@@ -92,7 +96,12 @@ class FileFooter:
     key_codec_version: int | None = None
     key_schema_ids: tuple[int, ...] = ()
     unresolved_keys: Mapping[int, int] | None = None
-    format_version: int = FORMAT_VERSION
+    windows: FileWindows | None = None
+
+    @property
+    def format_version(self) -> int:
+        """The least version of a reader that understands the file."""
+        return 1 if self.windows is None else 2
 
     def to_key_values(self) -> dict[str, str]:
         of_keys = {f"{FOOTER_PREFIX}key_schema_ids": json.dumps(list(self.key_schema_ids))}
@@ -114,6 +123,7 @@ class FileFooter:
             f"{FOOTER_PREFIX}schema_ids": json.dumps(list(self.schema_ids)),
             **(of_keys if self.key_schema_ids else {}),
             **{name: json.dumps(value) for name, value in said.items() if value is not None},
+            **({} if self.windows is None else {_WINDOWS_KEY: self.windows.to_json()}),
         }
 
     @classmethod
@@ -121,6 +131,7 @@ class FileFooter:
         """Raises Corrupt, naming the file, when a key is missing or says nothing sensible."""
         try:
             named = {key.decode(): value.decode() for key, value in (metadata or {}).items()}
+            version = int(named[f"{FOOTER_PREFIX}format_version"])
             start, end = json.loads(named[f"{FOOTER_PREFIX}range"])
             footer = cls(
                 topic=named[f"{FOOTER_PREFIX}topic"],
@@ -136,13 +147,13 @@ class FileFooter:
                 key_codec_version=json.loads(named.get(f"{FOOTER_PREFIX}key_codec_version", "null")),
                 key_schema_ids=tuple(json.loads(named.get(f"{FOOTER_PREFIX}key_schema_ids", "[]"))),
                 unresolved_keys=_counts(named.get(f"{FOOTER_PREFIX}unresolved_key_schemas")),
-                format_version=int(named[f"{FOOTER_PREFIX}format_version"]),
+                windows=FileWindows.from_json(named[_WINDOWS_KEY]) if _WINDOWS_KEY in named else None,
             )
         except (KeyError, ValueError, TypeError, AttributeError, Invalid) as error:
             raise Corrupt(f"a data file's footer does not say what the file is: {error!r}", file=file) from error
-        if footer.format_version > FORMAT_VERSION:
+        if version > FORMAT_VERSION:
             raise Invalid(
-                f"a data file has format version {footer.format_version}, this program reads up to {FORMAT_VERSION}",
+                f"a data file has format version {version}, this program reads up to {FORMAT_VERSION}",
                 file=file,
                 next_step="upgrade floeberg",
             )

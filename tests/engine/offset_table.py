@@ -33,7 +33,9 @@ from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.data_file import FileFooter, FileName, data_path
 from engine.table.ledger import LedgerEntry
 from engine.table.rows.rows import rows_from_records
+from engine.table.rows.window_rows import row_groups_of
 from engine.table.topic_table import TopicTable
+from engine.table.windows import Clustering, FileWindows
 from engine.warehouse.warehouse import Warehouse
 
 TOPIC = "orders"
@@ -42,10 +44,11 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileShape:
-    """How a test's files are cut."""
+    """How a test's files are cut; with ``window_rows`` they are clustered by the key."""
 
     row_group_rows: int = 64
     page_rows: int = 8
+    window_rows: int | None = None
     writer_options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -150,11 +153,24 @@ class OffsetTable:
             codec_version=codec.version,
             schema_ids=(),
         )
+        windows = self._windows(rows, shape)
+        first_groups = [sum(map(len, windows[:at])) for at in range(len(windows))]
+        if shape.window_rows is not None:
+            clustering = Clustering(columns=(view.layout.key_column,), window_rows=shape.window_rows)
+            footer = replace(footer, windows=FileWindows(clustering=clustering, first_groups=tuple(first_groups)))
         with pq.ParquetWriter(path, schema, **{**options, **shape.writer_options}) as writer:
-            writer.write_table(rows, row_group_size=shape.row_group_rows)
+            for group in (group for window in windows for group in window):
+                writer.write_table(group, row_group_size=shape.row_group_rows)
             writer.add_key_value_metadata(footer.to_key_values())
         self._append(uri, path.stat().st_size, len(records), partition)
         return path
+
+    def _windows(self, rows: pa.Table, shape: FileShape) -> list[list[pa.Table]]:
+        if shape.window_rows is None:
+            return [[rows]]
+        parts = [rows.slice(at, shape.window_rows) for at in range(0, rows.num_rows, shape.window_rows)]
+        by = [self.view.layout.key_column]
+        return [list(row_groups_of(part, by, -(-part.num_rows // shape.row_group_rows))) for part in parts]
 
     def _append(self, uri: str, size_bytes: int, record_count: int, partition: int) -> None:
         self._snapshot_id += 1

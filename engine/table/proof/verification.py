@@ -20,12 +20,14 @@ from engine.offset_range import OffsetRange
 from engine.parquet.footer import MAGIC, ByteRange, ParquetFooter
 from engine.parquet.leaves import FIELD_ID_KEY, field_id
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
-from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
+from engine.records.digest import RangeDigest
 from engine.table.data_file import FileFooter
 from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafFacts
+from engine.table.proof.offset_order import OffsetOrder
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
+from engine.table.windows import window_starts
 from engine.warehouse.warehouse import READ_PIECE_BYTES, Warehouse
 
 _NOTHING_KEPT = 1
@@ -60,8 +62,9 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
 
     The rows are read by pyarrow through the file's own footer, as any engine reads them, page checksums on; what footer
     and page index say of them is compared (file_claims.py). Nothing of what wrote the file has a part in it. Memory:
-    one row group. Raises Corrupt when the file is missing, is no Parquet file, has a page whose checksum is wrong, says
-    of itself what is false, or has rows that this program did not write; Unavailable when the warehouse is away.
+    one row group, and one window of a clustered file. Raises Corrupt when the file is missing, is no Parquet file, has
+    a page whose checksum is wrong, says of itself what is false, or has rows that this program did not write;
+    Unavailable when the warehouse is away.
     """
     size_bytes, checksum = _checksum(facts.warehouse, path)
     try:
@@ -69,12 +72,13 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
         check_magic(source)
         parsed = source.footer()
         source.prove()  # before anybody decodes them
-        rows = _RowEvidence(facts, RowCodecs.of(facts), path)
         own = frozenset(name for name, _ in parsed.top_levels if facts.layout.is_metadata(name))
         with open_rows(facts.warehouse, path, parsed, closely=own) as file:
             schema = file.metadata.schema.to_arrow_schema()
             _check_columns(schema, facts, path)
             footer = FileFooter.from_key_values(file.metadata.metadata, file=path)
+            starts = window_starts(footer.windows, len(parsed.group_at), file=path)
+            rows = _RowEvidence(facts, OffsetOrder(starts=starts), path)
             claims = FileClaims(source=source, footer=parsed, shown=file.metadata, schema=schema, closely=own)
             for index in range(len(parsed.group_at)):
                 table = file.read_row_group(index, use_threads=False)
@@ -94,8 +98,8 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
         footer_checksum=None if parsed.checksums is None else parsed.checksums.footer,
         footer=footer,
         partition=rows.partition,
-        offsets=rows.offsets,
-        digest=rows.digest,
+        offsets=rows.order.offsets,
+        digest=rows.order.digest,
         columns={leaf: found for leaf, found in claims.facts.items() if leaf.path.partition(".")[0] in own},
     )
 
@@ -178,13 +182,12 @@ def _untrue(problem: str, path: str) -> Corrupt:
 class _RowEvidence:
     """Folds row groups, in file order, into one account of the rows."""
 
-    def __init__(self, facts: TableFacts, codecs: RowCodecs, path: str) -> None:
+    def __init__(self, facts: TableFacts, order: OffsetOrder, path: str) -> None:
         self._facts = facts
-        self._codecs = codecs
+        self._codecs = RowCodecs.of(facts)
         self._path = path
         self.partition = -1
-        self.offsets: OffsetRange | None = None
-        self.digest = EMPTY_DIGEST
+        self.order = order
 
     def add(self, table: pa.Table) -> None:
         if table.num_rows == 0:
@@ -199,13 +202,8 @@ class _RowEvidence:
             records = records_from_rows(self._facts.layout, table, self._codecs)
         except FloebergError as error:
             raise self._corrupt(f"the rows of a data file don't give records back: {error.problem}") from error
-        first, last = int(records.offset[0]), int(records.offset[-1])
-        at_least = self.offsets.end if self.offsets is not None else first
-        if first < at_least or bool((records.offset[1:] <= records.offset[:-1]).any()):
-            raise self._corrupt("the rows of a data file are not in rising offset order", offset=first)
-        start = self.offsets.start if self.offsets is not None else first
-        self.offsets = OffsetRange(start=start, end=last + 1)
-        self.digest = self.digest.then(digest_of(records))
+        for problem in self.order.misplaced(records):
+            raise self._corrupt(f"the rows of a data file are misplaced: {problem}", offset=int(records.offset[0]))
 
     def _corrupt(self, problem: str, *, offset: int | None = None) -> Corrupt:
         return Corrupt(

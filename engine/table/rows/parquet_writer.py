@@ -1,9 +1,13 @@
-"""Writes one table file: row groups of 64k rows, pages aligned across columns, statistics for the manifest."""
+"""Writes one table file: row groups of 64k rows, pages aligned across columns, statistics for the manifest.
+
+In stream order a row group is written as soon as its rows are there; clustered, a window of several is.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -17,10 +21,15 @@ from engine.parquet.checksums import ChecksummedFile
 from engine.parquet.leaves import field_id, leaves
 from engine.parquet.settings import ROW_GROUP_ROWS, ParquetSettings
 from engine.table.data_file import ColumnStats, FileDescription, FileFooter
+from engine.table.rows.window_rows import row_groups_of
+from engine.table.windows import Clustering, FileWindows
 from engine.warehouse.warehouse import Warehouse
 
 ROW_GROUP_BYTES = 128 << 20
 """A row group ends early at about this many bytes in memory, so that 20 MB records don't pile up 64k high."""
+
+WINDOW_BYTES = 512 << 20
+"""And a window, which whoever reads all of it holds in memory."""
 
 WRITE_BUFFER_BYTES = 1 << 20
 """The library writes page by page, about a thousand times a row group."""
@@ -52,11 +61,28 @@ class _Leaf(NamedTuple):
 class ParquetFileWriter:
     """One file in the making. Use as a context manager: leaving it without ``finish`` leaves no file behind.
 
-    ``schema`` carries field ids at every level (columns.arrow_schema). Memory: one row group.
+    ``schema`` carries field ids at every level (columns.arrow_schema). Rows come in offset order; with ``clustering``
+    they are written in bucketed windows (raises Invalid where the schema can't be clustered so). Memory: one row
+    group, or one window twice and a row group.
     """
 
-    def __init__(self, warehouse: Warehouse, *, path: str, schema: pa.Schema, settings: ParquetSettings) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        *,
+        path: str,
+        schema: pa.Schema,
+        settings: ParquetSettings,
+        clustering: Clustering | None = None,
+    ) -> None:
+        if clustering is not None:
+            clustering.check(schema)
         self._schema = schema
+        self._clustering = clustering
+        self._most_rows = ROW_GROUP_ROWS if clustering is None else clustering.window_rows
+        self._most_bytes = ROW_GROUP_BYTES if clustering is None else WINDOW_BYTES
+        self._first_groups: list[int] = []
+        self._group_count = 0
         self._leaves = [_Leaf(at, field_id(leaf), leaf.type) for at, (_, leaf) in enumerate(leaves(schema))]
         self._nans = {leaf.id: 0 for leaf in self._leaves if pa.types.is_floating(leaf.kind)}
         self._float_columns = [field.name for field in schema if _has_float(field.type)]
@@ -86,20 +112,20 @@ class ParquetFileWriter:
         for piece in _pieces(rows.copy_to(_OWN_MEMORY) if is_lent else rows):
             at = 0
             while at < piece.num_rows:
-                part = piece.slice(at, ROW_GROUP_ROWS - self._pending_rows)
+                part = piece.slice(at, self._most_rows - self._pending_rows)
                 at += part.num_rows
                 self._pending.append(part)
                 self._pending_rows += part.num_rows
                 self._pending_bytes += part.nbytes
-                if self._pending_rows == ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
-                    self._write_row_group()
+                if self._pending_rows == self._most_rows or self._pending_bytes >= self._most_bytes:
+                    self._write_pending()
 
     def finish(self, footer: FileFooter, *, leader_epoch: int, raw_rows: int, error_rows: int) -> FileDescription:
         """Write what is left and the footer, and make the file appear under its name, durable.
 
         Raises Invalid when ``footer`` counts other rows than were written, Unavailable when the warehouse fails.
         """
-        self._write_row_group()
+        self._write_pending()
         if footer.record_count != self._row_count or self._row_count == 0:
             raise Invalid(
                 f"{self._row_count} rows were written for {footer.record_count} records",
@@ -107,6 +133,9 @@ class ParquetFileWriter:
                 partition=footer.partition,
                 file=self._file.path,
             )
+        if self._clustering is not None:
+            windows = FileWindows(clustering=self._clustering, first_groups=tuple(self._first_groups))
+            footer = replace(footer, windows=windows)
         self._writer.add_key_value_metadata({**footer.to_key_values(), **self._checked.key_value()})
         self._writer.close()
         self._sink.close()
@@ -148,19 +177,28 @@ class ParquetFileWriter:
     ) -> None:
         self.abort()
 
-    def _write_row_group(self) -> None:
+    def _write_pending(self) -> None:
         if not self._pending:
             return
         table = pa.Table.from_batches(self._pending, self._schema)
-        for name in self._float_columns:
-            for chunk in table.column(name).chunks:
-                _count_nans(chunk, self._schema.field(name), self._nans)
-        self._writer.write_table(table, row_group_size=table.num_rows)
-        self._sink.flush()
-        self._row_count += table.num_rows
         self._pending.clear()
         self._pending_rows = 0
         self._pending_bytes = 0
+        for name in self._float_columns:
+            for chunk in table.column(name).chunks:
+                _count_nans(chunk, self._schema.field(name), self._nans)
+        self._row_count += table.num_rows
+        self._first_groups.append(self._group_count)
+        for group in self._row_groups(table):
+            self._writer.write_table(group, row_group_size=group.num_rows)
+            self._sink.flush()
+            self._group_count += 1
+
+    def _row_groups(self, table: pa.Table) -> Iterable[pa.Table]:
+        if self._clustering is None:
+            return [table]
+        count = max(-(-table.num_rows // ROW_GROUP_ROWS), -(-table.nbytes // ROW_GROUP_BYTES))
+        return row_groups_of(table, self._clustering.columns, min(count, table.num_rows))
 
     def _column_stats(self, metadata: Any) -> dict[int, ColumnStats]:
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]

@@ -92,9 +92,9 @@ def test_offset_leads_to_its_row_group_and_a_gap_to_the_next(tmp_path: Path) -> 
     index = FileIndex()
     (file,) = index.files(table.view, 0).files
     opened = index.open(table.view, file)
-    assert [opened.group_of_offset(offset) for offset in (0, 3, 63, 64, 67, 195, 199, 200)] == [0, 0, 0, 1, 1, 3, 3, 4]
-    assert opened.group_range(0) == OffsetRange(start=0, end=67)
-    assert opened.group_range(3) == OffsetRange(start=195, end=200)
+    assert [opened.window_of_offset(offset) for offset in (0, 3, 63, 64, 67, 195, 199, 200)] == [0, 0, 0, 1, 1, 3, 3, 4]
+    assert opened.window_range(0) == OffsetRange(start=0, end=67)
+    assert opened.window_range(3) == OffsetRange(start=195, end=200)
     layout = index.open_group(table.view, opened, 1).layout
     assert layout is not None
     assert [layout.page_of_offset(offset) for offset in (67, 79, 80, 83, 127, 128)] == [0, 0, 1, 1, 3, 4]

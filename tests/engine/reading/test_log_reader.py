@@ -158,6 +158,10 @@ def stored_ranges(draw: st.DrawFn) -> list[tuple[OffsetRange, Records]]:
             FileShape(row_group_rows=1000, page_rows=8),
             FileShape(row_group_rows=8, page_rows=1000),
             FileShape(row_group_rows=16, page_rows=4, writer_options={"write_page_index": False}),
+            FileShape(row_group_rows=8, page_rows=2, window_rows=32),
+            FileShape(row_group_rows=7, page_rows=3, window_rows=23),
+            FileShape(row_group_rows=5, page_rows=2, window_rows=1000),
+            FileShape(row_group_rows=16, page_rows=4, window_rows=40, writer_options={"write_page_index": False}),
         ]
     ),
     where=st.floats(0, 1),

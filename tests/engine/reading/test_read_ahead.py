@@ -11,7 +11,6 @@ import pytest
 from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
-from engine.parquet.page_reader import PageRun
 from engine.reading.block_source import BlockPlace, RowBlock
 from engine.reading.read_ahead import ReadAhead, ReadAheadLimits
 from tests.engine.offset_table import records_of
@@ -19,12 +18,7 @@ from tests.engine.offset_table import records_of
 
 def place(path: str, first_row: int, *, rows: int = 10) -> BlockPlace:
     end_row = first_row + rows
-    return BlockPlace(
-        path=path,
-        group=0,
-        run=PageRun(first_row=first_row, end_row=end_row, first_page=0, end_page=1),
-        offsets=OffsetRange(start=first_row, end=end_row),
-    )
+    return BlockPlace(path=path, offsets=OffsetRange(start=first_row, end=end_row))
 
 
 def block(path: str, first_row: int, *, rows: int = 10, size_bytes: int = 100) -> RowBlock:
@@ -61,9 +55,9 @@ def limits() -> ReadAheadLimits:
 def test_block_is_found_by_any_of_its_rows(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
     made = ahead.decode(place("f", 20), makes(block("f", 20)))
-    assert ahead.find(("f", 0, 29)) is made
-    assert ahead.find(("f", 0, 30)) is None
-    assert ahead.find(("g", 0, 25)) is None
+    assert ahead.find(("f", 29)) is made
+    assert ahead.find(("f", 30)) is None
+    assert ahead.find(("g", 25)) is None
     ahead.close()
 
 
@@ -71,11 +65,11 @@ def test_blocks_used_least_lately_make_room(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
     for first_row in (0, 10, 20):
         ahead.decode(place("f", first_row), makes(block("f", first_row)))
-    assert ahead.find(("f", 0, 0)) is not None
+    assert ahead.find(("f", 0)) is not None
     ahead.decode(place("f", 30), makes(block("f", 30)))
     assert ahead.memory_use == (300, 350)
-    assert ahead.find(("f", 0, 10)) is None
-    assert ahead.find(("f", 0, 0)) is not None
+    assert ahead.find(("f", 10)) is None
+    assert ahead.find(("f", 0)) is not None
     ahead.close()
 
 
@@ -85,9 +79,9 @@ def test_prefetched_block_is_waited_for(limits: ReadAheadLimits) -> None:
     ahead.prefetch(place("f", 0), slow)
     assert slow.begun.wait(30)
     threading.Timer(0.01, slow.go_on.set).start()
-    found = ahead.find(("f", 0, 0))
+    found = ahead.find(("f", 0))
     assert found is not None
-    assert found.place.run.end_row == 10
+    assert found.place.offsets.end == 10
     ahead.close()
 
 
@@ -97,7 +91,7 @@ def test_prefetch_that_has_not_begun_is_left_to_its_reader(limits: ReadAheadLimi
     ahead.prefetch(place("f", 0), slow)
     assert slow.begun.wait(30)
     ahead.prefetch(place("f", 10), makes(block("f", 10)))
-    assert ahead.find(("f", 0, 10)) is None
+    assert ahead.find(("f", 10)) is None
     slow.go_on.set()
     ahead.close()
 
@@ -109,7 +103,7 @@ def test_error_of_a_prefetch_reaches_the_reader_that_waits(limits: ReadAheadLimi
     assert fails.begun.wait(30)
     threading.Timer(0.01, fails.go_on.set).start()
     with pytest.raises(Corrupt):
-        ahead.find(("f", 0, 0))
+        ahead.find(("f", 0))
     ahead.close()
 
 
@@ -126,7 +120,7 @@ def test_prefetch_after_close_does_nothing(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
     ahead.close()
     ahead.prefetch(place("f", 0), makes(block("f", 0)))
-    assert ahead.find(("f", 0, 0)) is None
+    assert ahead.find(("f", 0)) is None
 
 
 def test_cache_keeps_within_its_capacity_and_refuses_what_is_larger() -> None:
@@ -167,5 +161,5 @@ def test_block_that_can_not_be_decoded_fails_for_all_who_wait_and_is_tried_again
         for reading in readings:
             with pytest.raises(Corrupt):
                 reading.result(30)
-    assert ahead.decode(place("f", 0), makes(block("f", 0))).place.run.end_row == 10
+    assert ahead.decode(place("f", 0), makes(block("f", 0))).place.offsets.end == 10
     ahead.close()

@@ -103,7 +103,7 @@ def test_footer_without_one_of_its_keys_is_corrupt(key: str) -> None:
 
 def test_footer_of_a_newer_format_is_refused() -> None:
     stored = {key.encode(): value.encode() for key, value in FOOTER.to_key_values().items()}
-    stored[b"floeberg.format_version"] = b"2"
+    stored[b"floeberg.format_version"] = b"3"
     with pytest.raises(Invalid, match="upgrade"):
         FileFooter.from_key_values(stored, file="f")
 

@@ -1,0 +1,96 @@
+"""Bucketed windows: rows of consecutive offsets that lie in a file sorted by some columns, a row group after another.
+
+A window is cut into row groups in the sort order of its columns; inside a row group offsets rise. So bounds of row
+groups prune as after a sort, and whoever reads by offset merges a few rising runs (docs/clustering.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import pyarrow as pa
+
+from engine.errors import Corrupt, Invalid
+
+DEFAULT_WINDOW_ROWS = 256 * 1024
+MOST_WINDOW_ROWS = 1024 * 1024
+"""Whoever writes or proves a window holds it in memory, and a fetch reads a page of each of its row groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clustering:
+    """What a topic's rows are sorted by, the first column first, in windows of up to ``window_rows``."""
+
+    columns: tuple[str, ...]
+    window_rows: int = DEFAULT_WINDOW_ROWS
+
+    def __post_init__(self) -> None:
+        if not self.columns or len(set(self.columns)) < len(self.columns):
+            raise Invalid(f"a table is clustered by one or more columns, each once, not by {list(self.columns)}")
+        if self.window_rows < 1:
+            raise Invalid(f"a window has a row at least, not {self.window_rows}")
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raises Invalid where a table of these columns can't be clustered so, and says why not."""
+        for name in self.columns:
+            index = schema.get_field_index(name)
+            if index < 0:
+                raise Invalid(
+                    f"the table can't be clustered by {name}: it has no such column",
+                    next_step=f"name some of {', '.join(known.name for known in schema if _is_sortable(known.type))}",
+                )
+            kind = schema.field(index).type
+            if not _is_sortable(kind):
+                why = "engines disagree on the order of UUIDs" if kind == pa.uuid() else "its values have parts"
+                raise Invalid(f"the table can't be clustered by {name}, a column of type {kind}: {why}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWindows:
+    """What a file's footer says of its windows: ``first_groups`` the first row group of each, rising from 0."""
+
+    clustering: Clustering
+    first_groups: tuple[int, ...]
+
+    def to_json(self) -> str:
+        said = {
+            "columns": list(self.clustering.columns),
+            "window_rows": self.clustering.window_rows,
+            "first_groups": list(self.first_groups),
+        }
+        return json.dumps(said)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises ValueError, TypeError, KeyError or Invalid for what ``to_json`` does not write."""
+        said = json.loads(text)
+        groups = tuple(said["first_groups"])
+        if groups[:1] != (0,) or any(not isinstance(group, int) for group in groups):
+            raise ValueError(f"windows begin at the row groups {groups}")
+        if any(before >= after for before, after in pairwise(groups)):
+            raise ValueError(f"windows begin at the row groups {groups}, which don't rise")
+        clustering = Clustering(columns=tuple(said["columns"]), window_rows=int(said["window_rows"]))
+        return cls(clustering=clustering, first_groups=groups)
+
+
+def window_starts(windows: FileWindows | None, group_count: int, *, file: str) -> Sequence[int]:
+    """The first row group of each window of a file, and the end; in stream order each row group is one.
+
+    Raises Corrupt where the file has fewer row groups than its windows need.
+    """
+    if windows is None:
+        return range(group_count + 1)
+    if windows.first_groups[-1] >= group_count:
+        raise Corrupt(
+            f"the footer says that a window begins at row group {windows.first_groups[-1]}, there are {group_count}",
+            file=file,
+        )
+    return (*windows.first_groups, group_count)
+
+
+def _is_sortable(kind: pa.DataType) -> bool:
+    return not pa.types.is_nested(kind) and kind != pa.uuid()
