@@ -18,6 +18,7 @@ from engine.table.data_file import FileDescription, FileFooter, FileName
 from engine.table.rows.parquet_writer import ParquetFileWriter
 from engine.table.rows.rows import RowCodecs, rows_from_records
 from engine.table.topic_table import TableFacts
+from engine.table.windows import Clustering
 
 MOST_UNRESOLVED = 256
 """Ids that a footer names, those of the most records first: bytes that are no schema id at all may look like many."""
@@ -26,10 +27,14 @@ MOST_UNRESOLVED = 256
 class RecordFile:
     """The file is opened with its first records, and is there once ``finish`` has returned.
 
-    ``codecs`` are those that decode the records that are added. Memory: a block's columns and one row group.
+    ``codecs`` are those that decode the records that are added. Memory: a block's columns and one row group; with
+    ``clustering`` what ParquetFileWriter says.
     """
 
-    def __init__(self, table: TableFacts, name: FileName, codecs: RowCodecs) -> None:
+    def __init__(
+        self, table: TableFacts, name: FileName, codecs: RowCodecs, *, clustering: Clustering | None = None
+    ) -> None:
+        self._clustering = clustering
         self._table = table
         self._name = name
         self._codecs = codecs
@@ -96,7 +101,13 @@ class RecordFile:
             table = self._table
             self.settings = _settings_for(table.settings, rows)
             path = table.data_path(self._name)
-            self._writer = ParquetFileWriter(table.warehouse, path=path, schema=table.schema, settings=self.settings)
+            self._writer = ParquetFileWriter(
+                table.warehouse,
+                path=path,
+                schema=table.schema,
+                settings=self.settings,
+                clustering=self._clustering,
+            )
         self._writer.write(rows, is_lent=is_lent)
 
     @property
