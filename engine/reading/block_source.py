@@ -20,7 +20,7 @@ from engine.offset_range import OffsetRange
 from engine.parquet.page_reader import PageRun, read_rows
 from engine.reading.file_index import FileIndex, OpenFile, OpenGroup
 from engine.reading.time_index import NEVER, latest_by_offset
-from engine.records.merged_records import merged
+from engine.records.merged_records import merged_pieces
 from engine.records.records import NO_RECORDS, Records
 from engine.table.foreign.adopted_rows import ProvenBytes, read_window, window_at
 from engine.table.manifests import TableFile
@@ -73,26 +73,33 @@ class BlockPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowBlock:
-    """The records of a place, and what they take in memory."""
+    """The records of a place in ``pieces`` that follow each other, and what they take in memory."""
 
     place: BlockPlace
-    records: Records
+    pieces: tuple[Records, ...]
     size_bytes: int
 
     @classmethod
-    def of(cls, place: BlockPlace, records: Records) -> RowBlock:
-        fixed = records.offset.nbytes + records.timestamp_ms.nbytes + records.leader_epoch.nbytes + len(records)
-        spans = [records.key, records.value]
-        if records.headers is not None:
-            spans += [records.headers.key, records.headers.value]
-            fixed += records.headers.first.nbytes
-        size_bytes = fixed + sum(part.data.nbytes + part.start.nbytes + part.length.nbytes for part in spans)
-        return cls(place=place, records=records, size_bytes=size_bytes)
+    def of(cls, place: BlockPlace, *pieces: Records) -> RowBlock:
+        return cls(place=place, pieces=pieces, size_bytes=sum(map(_size_bytes, pieces)))
+
+
+def _size_bytes(records: Records) -> int:
+    fixed = records.offset.nbytes + records.timestamp_ms.nbytes + records.leader_epoch.nbytes + len(records)
+    spans = [records.key, records.value]
+    if records.headers is not None:
+        spans += [records.headers.key, records.headers.value]
+        fixed += records.headers.first.nbytes
+    return fixed + sum(part.data.nbytes + part.start.nbytes + part.length.nbytes for part in spans)
 
 
 class BlockSource(Protocol):
     """One file, or adopted range, of a table. Safe to use from several threads. Everything may raise Corrupt (naming
     the file) and Unavailable."""
+
+    @property
+    def path(self) -> str:
+        """As in the places of its blocks."""
 
     @property
     def record_bytes(self) -> int:
@@ -125,6 +132,7 @@ class OwnFile:
         self._opened = opened
         self._index = index
         self._codecs = codecs
+        self.path = opened.file.path
         self.record_bytes = opened.record_bytes
         self.sequential_rows = max(SEQUENTIAL_ROWS, int(opened.windows.row_count.max()))
 
@@ -154,21 +162,22 @@ class OwnFile:
         if upto > int(opened.windows.last_offset[window]):
             upto = opened.window_range(window).end
         return BlockPlace(
-            path=opened.file.path,
+            path=self.path,
             offsets=OffsetRange(start=start, end=upto),
             runs=tuple((group, run) for group, run in runs if run.row_count),
         )
 
     def read(self, place: BlockPlace, *, is_sequential: bool) -> RowBlock:
         runs = [self._read_run(group, run, is_sequential=is_sequential) for group, run in place.runs]
-        if len(runs) > 1:
-            runs = [inside(run, place.offsets.start, place.offsets.end) for run in runs]
-        runs = [run for run in runs if len(run)]
-        records = merged(runs) if runs else NO_RECORDS
-        if bool((np.diff(records.offset) <= 0).any()):
-            problem = f"row groups hold an offset of {place.offsets} twice"
+        if len(runs) == 1:
+            return RowBlock.of(place, *runs)
+        runs = [inside(run, place.offsets.start, place.offsets.end) for run in runs]
+        pieces = tuple(merged_pieces(runs))
+        offset = np.concatenate([np.empty(0, np.int64), *(piece.offset for piece in pieces)])
+        if bool((np.diff(offset) <= 0).any()):
+            problem = f"several row groups hold the same offset of {place.offsets}"
             raise self._damage(problem, place.offsets.start, _RUN_FSCK)
-        return RowBlock.of(place, records)
+        return RowBlock.of(place, *pieces)
 
     def _read_run(self, group: int, run: PageRun, *, is_sequential: bool) -> Records:
         table, opened = self._table, self._opened
@@ -224,6 +233,7 @@ class AdoptedFile:
         self._file = file
         self._proven = proven
         self._codecs = codecs
+        self.path = file.path
         self.record_bytes = max(1, file.size_bytes // max(1, file.record_count))
         self.sequential_rows = SEQUENTIAL_ROWS
 
@@ -238,7 +248,7 @@ class AdoptedFile:
         if offset >= self._file.range.end:
             return None
         window = window_at(self._file, max(offset, self._file.range.start))
-        return BlockPlace(path=self._file.path, offsets=window)
+        return BlockPlace(path=self.path, offsets=window)
 
     def read(self, place: BlockPlace, *, is_sequential: bool) -> RowBlock:  # noqa: ARG002  # there is nothing to fetch at once
         with self._codecs.taken(self._table) as codecs:

@@ -123,9 +123,10 @@ class LogReader:
             source = self._source(table, file)
             place = source.place_at(offsets.start, _ALL_ROWS)
             while place is not None and place.offsets.start < offsets.end:
-                found = inside(source.read(place, is_sequential=True).records, offsets.start, offsets.end)
-                if len(found):
-                    yield found
+                for piece in source.read(place, is_sequential=True).pieces:
+                    found = inside(piece, offsets.start, offsets.end)
+                    if len(found):
+                        yield found
                 place = source.place_at(place.offsets.end, _ALL_ROWS)
 
     def forget(self, path: str) -> None:
@@ -157,21 +158,22 @@ class LogReader:
             partition=(table.location, partition),
             first_bytes=FIRST_READ_BYTES if max_bytes is None else max_bytes,
         ):
-            # A block that was decoded for another reader may begin before the end of this one's last.
-            records = inside(block.records, covered, wanted.end)
             # The grid of the block's offsets, which may all lie before those that are wanted.
             held = block.place.offsets
             block_end = min(held.end, wanted.end)
             grid = source.grid(OffsetRange(start=min(held.start, block_end), end=block_end))
-            for part in _encodable_parts(records, grid, source.record_bytes):
-                for batch in encode_batches(
-                    part, grid=grid, target_bytes=LARGEST_BATCH_BYTES, compression=compression, cover_from=covered
-                ):
-                    yield batch
-                    produced += len(batch)
-                    if max_bytes is not None and produced >= max_bytes:
-                        return
-                covered = int(part.offset[-1]) + 1
+            for piece in block.pieces:
+                # A block that was decoded for another reader may begin before the end of this one's last.
+                records = inside(piece, covered, wanted.end)
+                for part in _encodable_parts(records, grid, source.record_bytes):
+                    for batch in encode_batches(
+                        part, grid=grid, target_bytes=LARGEST_BATCH_BYTES, compression=compression, cover_from=covered
+                    ):
+                        yield batch
+                        produced += len(batch)
+                        if max_bytes is not None and produced >= max_bytes:
+                            return
+                    covered = int(part.offset[-1]) + 1
         yield from control_batches(OffsetRange(start=covered, end=wanted.end))
 
     def _source(self, table: TopicTable, file: TableFile) -> BlockSource:

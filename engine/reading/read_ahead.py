@@ -79,11 +79,10 @@ class ReadAhead:
         """Bytes of the blocks kept, and their bound."""
         return self._blocks.cost, self._blocks.capacity
 
-    @property
-    def share_bytes(self) -> int:
-        """Memory for one block when every file with a block here, and one more, is to keep two."""
-        files = len({path for path, _ in self._blocks.held_keys()})
-        return self._limits.decoded_bytes // (2 * (files + 1))
+    def share_bytes(self, path: str) -> int:
+        """Memory for one block of the file at ``path`` when it, and every file with a block here, is to keep two."""
+        files = len({path, *(held for held, _ in self._blocks.held_keys())})
+        return self._limits.decoded_bytes // (2 * files)
 
     def blocks(
         self,
@@ -103,7 +102,8 @@ class ReadAhead:
         rows = _ALL_ROWS if is_sequential else 0
         for at, file in enumerate(files):
             source = open_source(file)
-            rows = rows or min(first_bytes, FIRST_READ_BYTES) // source.record_bytes + 1
+            # A record is a little smaller in a batch than in its canonical form.
+            rows = rows or min(first_bytes, FIRST_READ_BYTES) * 5 // 4 // source.record_bytes + 1
             offset, most_rows = wanted.start, self._most_rows(source)
             while (place := source.place_at(offset, min(rows, most_rows))) and place.offsets.start < wanted.end:
                 is_sequential = is_sequential or rows >= most_rows
@@ -186,7 +186,7 @@ class ReadAhead:
 
     def _most_rows(self, source: BlockSource) -> int:
         """Rows a block may have, so that the blocks of all readers that go on side by side fit the memory for them."""
-        rows = min(self.share_bytes // (source.record_bytes + RECORD_OVERHEAD_BYTES), source.sequential_rows)
+        rows = min(self.share_bytes(source.path) // (source.record_bytes + RECORD_OVERHEAD_BYTES), source.sequential_rows)
         return max(rows, min(FEWEST_SEQUENTIAL_ROWS, FIRST_READ_BYTES // source.record_bytes + 1))
 
     def _held(self, key: BlockKey) -> RowBlock | None:

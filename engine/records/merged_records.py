@@ -13,11 +13,30 @@ PIECE_ROWS = 64 * 1024
 """Records put together at once where a whole window's bytes need not lie in memory twice."""
 
 
-def merged(runs: Sequence[Records]) -> Records:
-    """The records of all runs (one at least), each of rising offsets, as one. An offset that two of them have comes
-    twice. The strings of a run are copied one after another, only positions are put in order."""
-    if len(runs) == 1:
-        return runs[0]
+def merged_pieces(runs: Sequence[Records]) -> Iterator[Records]:
+    """The records of all runs, each of rising offsets, in pieces that follow each other, of about PIECE_ROWS where the
+    offsets have no wide gaps. An offset that two runs have comes twice.
+
+    Memory: a piece's strings are copied, so that those of whole runs need not lie in memory twice, nor in one buffer
+    that is too large to be used again.
+    """
+    runs = [run for run in runs if len(run)]
+    if len(runs) <= 1:
+        yield from runs
+        return
+    first, last = min(int(run.offset[0]) for run in runs), max(int(run.offset[-1]) for run in runs)
+    count = -(-sum(map(len, runs)) // PIECE_ROWS)
+    cuts = [first + (last + 1 - first) * piece // count for piece in range(1, count)]
+    edges = [np.concatenate([[0], np.searchsorted(run.offset, cuts), [len(run)]]) for run in runs]
+    for piece in range(count):
+        parts = [run.slice(int(at[piece]), int(at[piece + 1])) for run, at in zip(runs, edges, strict=True)]
+        parts = [part for part in parts if len(part)]
+        if parts:
+            yield _merged(parts)
+
+
+def _merged(runs: Sequence[Records]) -> Records:
+    """The strings of a run are copied one after another, only positions are put in order."""
     offset = np.concatenate([run.offset for run in runs])
     order = np.argsort(offset, kind="stable")  # of a few rising runs: they are merged
     return Records(
@@ -29,18 +48,6 @@ def merged(runs: Sequence[Records]) -> Records:
         value=_joined([run.value for run in runs]).select(order),
         headers=_merged_headers(runs, order),
     )
-
-
-def merged_pieces(runs: Sequence[Records]) -> Iterator[Records]:
-    """What ``merged`` gives, in pieces of about PIECE_ROWS, whose memory is a piece's each."""
-    if len(runs) == 1:
-        yield runs[0]
-        return
-    cuts = np.sort(np.concatenate([run.offset for run in runs]), kind="stable")[PIECE_ROWS::PIECE_ROWS]
-    edges = [np.concatenate([[0], np.searchsorted(run.offset, cuts), [len(run)]]) for run in runs]
-    for piece in range(len(cuts) + 1):
-        parts = [run.slice(int(at[piece]), int(at[piece + 1])) for run, at in zip(runs, edges, strict=True)]
-        yield merged([part for part in parts if len(part)])
 
 
 def _joined(parts: Sequence[ByteSpans]) -> ByteSpans:

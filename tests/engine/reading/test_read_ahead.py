@@ -23,7 +23,7 @@ def place(path: str, first_row: int, *, rows: int = 10) -> BlockPlace:
 
 def block(path: str, first_row: int, *, rows: int = 10, size_bytes: int = 100) -> RowBlock:
     records = records_of(range(first_row, first_row + rows))
-    return RowBlock(place=place(path, first_row, rows=rows), records=records, size_bytes=size_bytes)
+    return RowBlock(place=place(path, first_row, rows=rows), pieces=(records,), size_bytes=size_bytes)
 
 
 def makes(made: RowBlock) -> Callable[[], RowBlock]:
@@ -109,10 +109,11 @@ def test_error_of_a_prefetch_reaches_the_reader_that_waits(limits: ReadAheadLimi
 
 def test_readers_side_by_side_get_smaller_shares(limits: ReadAheadLimits) -> None:
     ahead = ReadAhead(limits)
-    alone = ahead.share_bytes
+    alone = ahead.share_bytes("f")
     ahead.decode(place("f", 0), makes(block("f", 0)))
     ahead.decode(place("g", 0), makes(block("g", 0)))
-    assert ahead.share_bytes * 3 <= alone
+    assert ahead.share_bytes("f") * 2 <= alone
+    assert ahead.share_bytes("h") * 3 <= alone
     ahead.close()
 
 
