@@ -167,7 +167,7 @@ def test_thread_takes_turns_while_tiering_keeps_up_and_ends_when_it_is_told(
     source.texts = TEXTS
     stop, gained = threading.Event(), threading.Semaphore(0)
     limits = RepairLimits(bytes_per_turn=1)
-    behind = TieringLimits(max_tasks_per_cycle=1)
+    behind = TieringLimits(max_bytes_per_cycle=1)
     again = RepairingDaemon(world, avro(source), limits=behind, repair_limits=limits, on_gain=gained.release)
     thread = threading.Thread(target=again.compaction.run_forever, args=(stop,))
     thread.start()
