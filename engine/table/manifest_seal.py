@@ -78,9 +78,17 @@ def told_checksums(written: Mapping[str, ManifestDigest]) -> dict[str, str]:
 
 def is_as_told(summary: Mapping[str, str], path: str, digest: ManifestDigest) -> bool | None:
     """Whether a manifest is what the summary of the snapshot that wrote it says; None where that says nothing."""
-    told = dict(part.partition(":")[::2] for part in summary.get(MANIFESTS_SUMMARY, "").split())
-    expected = told.get(str(_number(path)))
+    expected = _told(summary).get(str(_number(path)))
     return None if expected is None else expected == f"{digest.crc32c:08x}"
+
+
+def is_told(summary: Mapping[str, str], path: str) -> bool:
+    """Whether the summary of the snapshot that added a manifest tells of it: Floeberg wrote it."""
+    return str(_number(path)) in _told(summary)
+
+
+def _told(summary: Mapping[str, str]) -> dict[str, str]:
+    return dict(part.partition(":")[::2] for part in summary.get(MANIFESTS_SUMMARY, "").split())
 
 
 def _number(path: str) -> int | None:
@@ -142,6 +150,13 @@ def changed(
         topic=topic,
         file=path,
         next_step="restore the file from a copy of the warehouse (metadata files never change), then floeberg fsck",
+    )
+
+
+def changed_among(manifests: int, manifest_list: str, *, topic: str | None = None) -> Corrupt:
+    """The same of one of a list's manifests, where no snapshot tells any more which one it is."""
+    return changed(
+        manifest_list, f"one of {manifests} manifests that this list names is not what Floeberg wrote", topic=topic
     )
 
 

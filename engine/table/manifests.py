@@ -20,7 +20,15 @@ from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange, ForeignFile
 from engine.table.catalog.metadata_errors import RESTORE_METADATA, metadata_decoded
 from engine.table.data_file import footer_checksum_of, parse_file_name
-from engine.table.manifest_seal import ChecksumIO, ManifestDigest, ManifestSeal, changed, is_as_told, sum_of
+from engine.table.manifest_seal import (
+    ChecksumIO,
+    ManifestDigest,
+    ManifestSeal,
+    changed,
+    changed_among,
+    is_as_told,
+    sum_of,
+)
 from engine.table.sealed_snapshot import summary_of
 from engine.table.topic_table import TopicTable
 
@@ -37,7 +45,7 @@ class TableFile:
     ``parts``: none for a file of our own. Else the files of an adopted range, together: their rows that lie in
     ``range``; ``path`` then names the range, ``size_bytes`` and ``record_count`` are those of the range.
     ``reason_rows``: rows whose error column says something, ``footer_checksum``: of the file's footer, each None where
-    that is not known.
+    that is not known; ``manifest`` the path of the one that lists the file.
     """
 
     partition: int
@@ -50,6 +58,7 @@ class TableFile:
     parts: tuple[ForeignFile, ...] = ()
     reason_rows: int | None = field(default=None, compare=False)
     footer_checksum: int | None = field(default=None, compare=False)
+    manifest: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,11 +214,7 @@ def _check_sealed(
         for m in listed
         if is_as_told(summary_of(metadata, m), m.manifest_path, digests[m.manifest_path]) is None
     ]
-    raise changed(
-        table.manifest_list or table.metadata_location,
-        f"one of {len(untold)} manifests that this list names is not what Floeberg wrote",
-        topic=table.topic,
-    )
+    raise changed_among(len(untold), table.manifest_list or table.metadata_location, topic=table.topic)
 
 
 def live_ranges(table: TopicTable, files: SnapshotFiles) -> tuple[TableFile, ...]:
@@ -243,13 +248,13 @@ def _files_of(manifest: ManifestFile, io: FileIO, error_id: int) -> SnapshotFile
             deletes.append(_delete_file(file, sequence))
             continue
         try:
-            own.append(_table_file(file, sequence, error_id))
+            own.append(_table_file(file, sequence, error_id, manifest.manifest_path))
         except Invalid:
             foreign[_foreign_file(entry)] = sequence
     return SnapshotFiles(own=tuple(own), foreign=foreign, deletes=tuple(deletes))
 
 
-def _table_file(file: DataFile, sequence_number: int, error_id: int) -> TableFile:
+def _table_file(file: DataFile, sequence_number: int, error_id: int, manifest: str) -> TableFile:
     name = parse_file_name(file.file_path)
     return TableFile(
         partition=name.partition,
@@ -261,6 +266,7 @@ def _table_file(file: DataFile, sequence_number: int, error_id: int) -> TableFil
         sequence_number=sequence_number,
         reason_rows=_values_in(file, error_id),
         footer_checksum=footer_checksum_of(file),
+        manifest=manifest,
     )
 
 

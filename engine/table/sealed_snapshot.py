@@ -1,107 +1,225 @@
-"""The seam to pyiceberg's snapshots: each knows what its manifests are, for the seal (manifest_seal.py)."""
+"""The seam to pyiceberg's snapshots: each knows what its manifests are, for the seal (manifest_seal.py), and keeps
+their number small (manifest_tiers.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import Any, TypeAlias
 
-from pyiceberg.manifest import ManifestFile, read_manifest_list
+from pyiceberg.io import OutputFile
+from pyiceberg.manifest import (
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles, _SnapshotProducer
+from pyiceberg.table.update.snapshot import _SnapshotProducer
 
 from engine.table.manifest_seal import (
     ChecksumIO,
     ManifestDigest,
     ManifestSeal,
     changed,
+    changed_among,
     is_as_told,
+    is_told,
     sum_of,
     told_checksums,
 )
+from engine.table.manifest_tiers import FULL_ENTRIES, to_merge
 from engine.table.seal import current_manifest_seal
+
+OWN_MANIFEST = "floeberg-"
+"""How the names of Floeberg's manifests begin: another program's are never merged."""
+
+ProvenManifests: TypeAlias = dict[str, ManifestDigest]
+"""By path, what this process has compared with the sum of all."""
 
 
 class SealedProducer(_SnapshotProducer[Any]):
-    """Stands before one of the library's producers in a class's bases."""
+    """One snapshot: files come, files go, and manifests that are small and many become one.
+
+    A manifest that held a file that goes is written again without it. Entries that are written again keep the snapshot
+    and the sequence number they were added with (Iceberg table specification, "Manifest Entry Fields").
+    """
 
     _made_as: Operation
-    _io: ChecksumIO
-    _listed: tuple[ManifestFile, ...] = ()
 
-    def __init__(self, table: Table, transaction: Transaction, summary: Mapping[str, str]) -> None:
+    def __init__(
+        self, table: Table, transaction: Transaction, summary: Mapping[str, str], proven: ProvenManifests
+    ) -> None:
+        self._checked = checksum_io(table)
         super().__init__(
-            operation=self._made_as,
-            transaction=transaction,
-            io=checksum_io(table),
-            snapshot_properties=dict(summary),
+            operation=self._made_as, transaction=transaction, io=self._checked, snapshot_properties=dict(summary)
         )
+        self._before = table.metadata
+        self._proven = proven
+        self._touched: set[str] = set()
+        self._gone: set[str] = set()
+        self._listed: tuple[ManifestFile, ...] = ()
+
+    def remove(self, entry: DataFile, manifest_path: str) -> None:
+        """A data file that goes, and the manifest that lists it."""
+        self.delete_data_file(entry)
+        self._touched.add(manifest_path)
+        self._gone.add(entry.file_path)
+
+    def new_manifest_output(self) -> OutputFile:
+        name = f"{OWN_MANIFEST}{self.commit_uuid}-m{next(self._manifest_num_counter)}.avro"
+        path = self._transaction._table.location_provider().new_metadata_location(name)
+        self._written_manifests.append(path)
+        return self._io.new_output(path)
+
+    def _validate_concurrency(self) -> None:
+        """What is committed was decided on the very state that the commit asserts."""
+
+    @property
+    def _parent_list(self) -> str:
+        parent = self._before.current_snapshot()
+        assert parent is not None, "a manifest is listed somewhere"
+        return str(parent.manifest_list)
+
+    @cached_property
+    def _parent_manifests(self) -> list[ManifestFile]:
+        parent = self._before.current_snapshot()
+        return [] if parent is None else parent.manifests(self._io)
+
+    @cached_property
+    def _manifests_before(self) -> tuple[list[ManifestFile], list[ManifestFile]]:
+        """(those that stay as they are, those that are written again)."""
+        live = [
+            manifest
+            for manifest in self._parent_manifests
+            if manifest.has_added_files() or manifest.has_existing_files()
+        ]
+        untouched = [manifest for manifest in live if manifest.manifest_path not in self._touched]
+        ours = [manifest for manifest in untouched if self._may_merge(manifest)]
+        merged = {ours[at].manifest_path for at in to_merge([_live_files(manifest) for manifest in ours])}
+        again = self._touched | merged
+        return (
+            [manifest for manifest in live if manifest.manifest_path not in again],
+            [manifest for manifest in live if manifest.manifest_path in again],
+        )
+
+    def _may_merge(self, manifest: ManifestFile) -> bool:
+        return (
+            manifest.content == ManifestContent.DATA
+            and manifest.partition_spec_id == self._before.default_spec_id
+            and is_own_manifest(self._before, manifest)
+        )
+
+    @cached_property
+    def _entries_again(self) -> list[tuple[int, ManifestEntry]]:
+        """Live entries of the manifests that are written again, by partition and name, each with its partition spec."""
+        _, again = self._manifests_before
+        self._check(again)
+        entries = [
+            (manifest.partition_spec_id, entry)
+            for manifest in again
+            for entry in manifest.fetch_manifest_entry(self._io, discard_deleted=True)
+        ]
+        return sorted(entries, key=lambda item: (item[0], item[1].data_file.file_path))
+
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        gone = [(spec_id, entry) for spec_id, entry in self._entries_again if entry.data_file.file_path in self._gone]
+        assert len(gone) == len(self._gone), "what goes was listed where it was decided"
+        for spec_id, entry in gone:
+            entry.data_file.spec_id = spec_id
+        return [_entry(entry, ManifestEntryStatus.DELETED, self._snapshot_id) for _, entry in gone]
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        kept, _ = self._manifests_before
+        for spec_id, group in groupby(self._entries_again, key=lambda item: item[0]):
+            left = [entry for _, entry in group if entry.data_file.file_path not in self._gone]
+            for at in range(0, len(left), FULL_ENTRIES):
+                with self.new_manifest_writer(self.spec(spec_id)) as writer:
+                    for entry in left[at : at + FULL_ENTRIES]:
+                        writer.add_entry(_entry(entry, ManifestEntryStatus.EXISTING, entry.snapshot_id))
+                kept = [writer.to_manifest_file(), *kept]
+        return kept
 
     def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         listed: list[ManifestFile] = super()._process_manifests(manifests)
         self._listed = tuple(listed)
-        self.snapshot_properties.update(told_checksums(self._io.written))
+        self.snapshot_properties.update(told_checksums(self._checked.written))
         return listed
 
-    def manifest_seal(self, before: TableMetadata) -> ManifestSeal:
-        """Of the snapshot that was staged on ``before``. Raises Corrupt, OSError.
+    def manifest_seal(self) -> ManifestSeal:
+        """Of the snapshot that was staged. Raises Corrupt, OSError.
 
         Reads manifests only where the table had no such seal, or where one is left out.
         """
-        written = self._io.written
-        kept = [manifest.manifest_path for manifest in self._listed if manifest.manifest_path not in written]
-        total = sum_of(
-            written[manifest.manifest_path].hashed(manifest.manifest_path)
-            for manifest in self._listed
-            if manifest.manifest_path in written
-        )
-        sealed = current_manifest_seal(before)
+        written, sealed = self._checked.written, current_manifest_seal(self._before)
+        kept = [manifest for manifest in self._listed if manifest.manifest_path not in written]
+        total = sum_of(digest.hashed(path) for path, digest in written.items() if path in self._paths)
         if sealed is None:
-            total += sum_of(self._digest(path).hashed(path) for path in kept)
+            total += sum_of(self._hash(manifest) for manifest in kept)
+        elif len(kept) != sealed.count:
+            paths = {manifest.manifest_path for manifest in kept}
+            gone = [manifest for manifest in self._parent_manifests if manifest.manifest_path not in paths]
+            self._check(gone)
+            total += sealed.total - sum_of(map(self._hash, gone))
         else:
-            gone = self._left_out(before, kept) if len(kept) != sealed.count else []
-            total += sealed.total - sum_of(self._as_told(before, manifest) for manifest in gone)
+            total += sealed.total
         return ManifestSeal(
             list_crc32c=written[self._written_manifest_lists[-1]].crc32c,
             total=sum_of([total]),
             count=len(self._listed),
         )
 
-    def _left_out(self, before: TableMetadata, kept: list[str]) -> list[ManifestFile]:
-        snapshot = before.current_snapshot()
-        if snapshot is None:
-            return []
-        known = set(kept)
-        listed = read_manifest_list(self._io.new_input(snapshot.manifest_list))
-        return [manifest for manifest in listed if manifest.manifest_path not in known]
+    @property
+    def _paths(self) -> set[str]:
+        return {manifest.manifest_path for manifest in self._listed}
 
-    def _digest(self, path: str) -> ManifestDigest:
-        if path not in self._io.read:
-            self._io.content(path)
-        return self._io.read[path]
+    def _hash(self, manifest: ManifestFile) -> int:
+        return self._digest(manifest).hashed(manifest.manifest_path)
 
-    def _as_told(self, before: TableMetadata, manifest: ManifestFile) -> int:
-        """The hash of a manifest that is left out: taken from the sum, a damaged one would spoil it for good."""
+    def _digest(self, manifest: ManifestFile) -> ManifestDigest:
         path = manifest.manifest_path
-        digest = self._digest(path)
-        if is_as_told(summary_of(before, manifest), path, digest) is False:
-            raise changed(path)
-        return digest.hashed(path)
+        return self._checked.read.get(path) or self._checked.hold(path)
+
+    def _check(self, manifests: Sequence[ManifestFile]) -> None:
+        """Before anything of them is used, or taken from the sum, which a damaged one would spoil for good.
+
+        Raises Corrupt, OSError. What no summary tells any more is found out by the sum of all, once a process.
+        """
+        if current_manifest_seal(self._before) is None:
+            return
+        for manifest in manifests:
+            path, digest = manifest.manifest_path, self._digest(manifest)
+            told = is_as_told(summary_of(self._before, manifest), path, digest)
+            if told is None and self._proven.get(path) != digest:
+                self._prove_all()
+            if told is False:
+                raise changed(path)
+
+    def _prove_all(self) -> None:
+        sealed = current_manifest_seal(self._before)
+        assert sealed is not None, "only sealed manifests are compared"
+        digests = {manifest.manifest_path: self._digest(manifest) for manifest in self._parent_manifests}
+        if sum_of(digest.hashed(path) for path, digest in digests.items()) != sealed.total:
+            raise changed_among(len(digests), self._parent_list)
+        self._proven.clear()
+        self._proven.update(digests)
 
 
-class AppendFiles(SealedProducer, _FastAppendFiles):
-    """The library's fast append: one manifest more, those before are not looked at."""
+class AppendFiles(SealedProducer):
+    """Files come."""
 
     _made_as = Operation.APPEND
 
 
-class ReplaceFiles(SealedProducer, _OverwriteFiles):
+class ReplaceFiles(SealedProducer):
     """Files go and files come, and the records stay what they are: the operation ``replace``.
 
-    Manifests that held a file that goes are written again without it. Source: the Iceberg table specification,
-    "Snapshots". pyiceberg 0.12 has an overwrite, whose producer does all but the name, and refuses to sum a
-    replacement up.
+    Source: the Iceberg table specification, "Snapshots". pyiceberg 0.12 refuses to sum a replacement up, so it is told
+    of an overwrite.
     """
 
     _made_as = Operation.OVERWRITE
@@ -123,3 +241,23 @@ def summary_of(metadata: TableMetadata, manifest: ManifestFile) -> Mapping[str, 
     """The summary of the snapshot that added a manifest; empty where the table does not keep that any more."""
     snapshot = metadata.snapshot_by_id(manifest.added_snapshot_id or -1)
     return {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def is_own_manifest(metadata: TableMetadata, manifest: ManifestFile) -> bool:
+    """Whether Floeberg wrote it: its name says so, or, of an earlier version's, the snapshot that added it."""
+    path = manifest.manifest_path
+    return path.rpartition("/")[2].startswith(OWN_MANIFEST) or is_told(summary_of(metadata, manifest), path)
+
+
+def _live_files(manifest: ManifestFile) -> int:
+    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+
+
+def _entry(entry: ManifestEntry, status: ManifestEntryStatus, snapshot_id: int | None) -> ManifestEntry:
+    return ManifestEntry.from_args(
+        status=status,
+        snapshot_id=snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )

@@ -135,11 +135,13 @@ class ReplaceDataFiles(Change):
         outcomes, accepted = decide_replacements(files, self._replacements, table.adopted)
         return Decision(
             outcomes_if_committed=outcomes,
-            update=self._update(table, accepted) if accepted else None,
+            update=self._update(table, accepted, files) if accepted else None,
             is_refused=Outcome.GONE in outcomes,
         )
 
-    def _update(self, table: TopicTable, accepted: Sequence[FileReplacement]) -> SnapshotUpdate:
+    def _update(self, table: TopicTable, accepted: Sequence[FileReplacement], files: SnapshotFiles) -> SnapshotUpdate:
+        # As they are listed now: the manifests may be others since they were read.
+        listed = {file.path: file for file in files.own}
         replaced: dict[int, list[OffsetRange]] = {}
         for asked in accepted:
             replaced.setdefault(asked.partition, []).append(asked.range)
@@ -149,7 +151,7 @@ class ReplaceDataFiles(Change):
             },
             properties=self._remembered(table),
             added=tuple(new for asked in accepted for new in asked.descriptions),
-            removed=tuple(old for asked in accepted for old in asked.old),
+            removed=tuple(listed[old.path] for asked in accepted for old in asked.old),
         )
 
     def _remembered(self, table: TopicTable) -> dict[str, str]:

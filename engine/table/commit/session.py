@@ -28,6 +28,7 @@ from engine.table.foreign.examination import GatherAll
 from engine.table.ledger import Outcome
 from engine.table.loading import TableLoader
 from engine.table.properties import TOPIC_ID_PROPERTY
+from engine.table.sealed_snapshot import ProvenManifests
 from engine.table.topic_table import TopicTable
 
 COMMIT_ATTEMPTS = 20
@@ -107,6 +108,7 @@ class TableSession:
         self._judge = TableJudge(self.loader, self.clock, self.gather)
         self._turns = CommitTurns(self.clock, catalogs.lock_file_of(self.catalog, self.topic_id))
         self._state: _State | None = None
+        self._proven: ProvenManifests = {}
         self._queue: list[_Waiting] = []
         self._moved = threading.Condition()
 
@@ -245,7 +247,7 @@ class TableSession:
             assert leader.change.producer is not None, "what is no change of columns makes a snapshot"
             reach(FaultPoint.COMMIT_DECIDED)
             updates = [decision.update for _, decision in decided if isinstance(decision.update, SnapshotUpdate)]
-            snapshot_id = transaction.stage_snapshot(leader.change.producer, updates)
+            snapshot_id = transaction.stage_snapshot(leader.change.producer, updates, self._proven)
             for one, decision in decided:
                 one.attempts.append((snapshot_id, decision.outcomes_if_committed))
         return transaction

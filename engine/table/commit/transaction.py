@@ -44,7 +44,7 @@ from engine.table.seal import (
     lacking_schema_seal,
     seal_property,
 )
-from engine.table.sealed_snapshot import SealedProducer
+from engine.table.sealed_snapshot import ProvenManifests, SealedProducer
 
 _REFUSALS = (UnauthorizedError, AuthorizationExpiredError, ForbiddenError, TooManyRequestsError)
 """Answers that a catalog gives before it does anything."""
@@ -85,19 +85,26 @@ class TableTransaction(Transaction):
             return update
         return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update={"timestamp_ms": last_ms + 1}))
 
-    def stage_snapshot(self, producer: type[SealedProducer], updates: Sequence[SnapshotUpdate]) -> int:
+    def stage_snapshot(
+        self,
+        producer: type[SealedProducer],
+        updates: Sequence[SnapshotUpdate],
+        proven: ProvenManifests | None = None,
+    ) -> int:
         """Stage one snapshot with all ``updates``, their properties, and the seal of what both leave; its id.
 
         Each change of the ledger gets a snapshot, an empty one if it must: what guards the ledger is the requirement
         on the branch's snapshot; a commit of properties alone requires nothing and could be laid over somebody else's
-        ledger. Raises Corrupt when a metadata file that the snapshot builds upon is damaged, Unavailable.
+        ledger. ``proven``: manifests that were compared with the table's seal. Raises Corrupt when a metadata file that
+        the snapshot builds upon is damaged, Unavailable.
         """
         table, metadata = self._table, self._table.metadata
         spec_id, current = metadata.default_spec_id, metadata.current_snapshot()
-        snapshot = producer(table, self, {name: text for update in updates for name, text in update.summary.items()})
+        summary = {name: text for update in updates for name, text in update.summary.items()}
+        snapshot = producer(table, self, summary, {} if proven is None else proven)
         for update in updates:
             for file in update.removed:
-                snapshot.delete_data_file(_entry_of(file, spec_id))
+                snapshot.remove(_entry_of(file, spec_id), file.manifest)
             for description in update.added:
                 snapshot.append_data_file(description.to_iceberg(spec_id))
         with (
@@ -108,7 +115,7 @@ class TableTransaction(Transaction):
             ),
         ):
             snapshot.commit()
-            manifests = snapshot.manifest_seal(metadata)
+            manifests = snapshot.manifest_seal()
         reach(FaultPoint.SNAPSHOT_STAGED)
         changed = {name: text for update in updates for name, text in update.properties.items()}
         properties = {
