@@ -1,8 +1,9 @@
 """The seam to pyiceberg's snapshots: each knows what its manifests are, for the seal (manifest_seal.py), and keeps
-their number small (manifest_tiers.py)."""
+their number small."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
@@ -32,11 +33,16 @@ from engine.table.manifest_seal import (
     sum_of,
     told_checksums,
 )
-from engine.table.manifest_tiers import FULL_ENTRIES, to_merge
 from engine.table.seal import current_manifest_seal
 
 OWN_MANIFEST = "floeberg-"
 """How the names of Floeberg's manifests begin: another program's are never merged."""
+
+MANIFESTS_OF_A_TIER = 10
+"""As many of one tier become one: more would make a longer list, fewer would write entries again more often."""
+
+FULL_ENTRIES = 1000
+"""Entries of a full manifest, which is not merged again: about 0.2 s to write, and 50 ms to read."""
 
 ProvenManifests: TypeAlias = dict[str, ManifestDigest]
 """By path, what this process has compared with the sum of all."""
@@ -127,6 +133,8 @@ class SealedProducer(_SnapshotProducer[Any]):
         return sorted(entries, key=lambda item: (item[0], item[1].data_file.file_path))
 
     def _deleted_entries(self) -> list[ManifestEntry]:
+        if not self._parent_manifests:
+            return []
         gone = [(spec_id, entry) for spec_id, entry in self._entries_again if entry.data_file.file_path in self._gone]
         assert len(gone) == len(self._gone), "what goes was listed where it was decided"
         for spec_id, entry in gone:
@@ -261,3 +269,32 @@ def _entry(entry: ManifestEntry, status: ManifestEntryStatus, snapshot_id: int |
         file_sequence_number=entry.file_sequence_number,
         data_file=entry.data_file,
     )
+
+
+def to_merge(entry_counts: Sequence[int]) -> tuple[int, ...]:
+    """The places of the manifests that become one, of all by their numbers of live entries, oldest last: pure.
+
+    Size-tiered: one of up to ten entries is of the first tier, of up to a hundred of the second. A tier with as many as
+    make one of the next is merged, the lowest first, and in it the oldest, as many as fill a manifest. So an entry is
+    written again once a tier, and a commit writes no more than a full manifest again, however many came before.
+    """
+    tiers: dict[int, list[int]] = defaultdict(list)
+    for at, count in enumerate(entry_counts):
+        if 0 < count <= FULL_ENTRIES // 2:
+            tiers[_tier_of(count)].append(at)
+    full = next((tiers[tier] for tier in sorted(tiers) if len(tiers[tier]) >= MANIFESTS_OF_A_TIER), [])
+    chosen: list[int] = []
+    entries = 0
+    for at in reversed(full):
+        entries += entry_counts[at]
+        if chosen[1:] and entries > FULL_ENTRIES:
+            break
+        chosen.append(at)
+    return tuple(chosen)
+
+
+def _tier_of(count: int) -> int:
+    tier, least = 0, MANIFESTS_OF_A_TIER
+    while count >= least:
+        tier, least = tier + 1, least * MANIFESTS_OF_A_TIER
+    return tier

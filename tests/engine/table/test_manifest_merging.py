@@ -16,9 +16,8 @@ from engine.table.commit.replacement import FileReplacement
 from engine.table.commit.writer import TableWriter
 from engine.table.data_file import parse_file_name
 from engine.table.ledger import Outcome
-from engine.table.manifest_tiers import MANIFESTS_OF_A_TIER
 from engine.table.manifests import ManifestReader
-from engine.table.sealed_snapshot import OWN_MANIFEST, SealedProducer
+from engine.table.sealed_snapshot import MANIFESTS_OF_A_TIER, OWN_MANIFEST, SealedProducer
 from engine.table.topic_table import TopicTable
 from floeberg.duckdb_session import _extension_file
 from tests.engine.table.table_examples import (

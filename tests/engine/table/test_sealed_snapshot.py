@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.table.manifest_tiers import FULL_ENTRIES, MANIFESTS_OF_A_TIER, to_merge
+from engine.table.sealed_snapshot import FULL_ENTRIES, MANIFESTS_OF_A_TIER, to_merge
 
 TIERS = 3
 
