@@ -15,11 +15,11 @@ from engine.broker import Broker, PartitionView
 from engine.clock import Clock
 from engine.errors import FloebergError, Invalid
 from engine.fault_points import FaultPoint, reach
+from engine.kafka_log.offset_index import position_before
 from engine.topic_partition import TopicIdPartition
 from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
 from tiering.partition_record import PartitionRecords
 from tiering.spool import LogDirClaims, Spool
-from tiering.tiered_positions import TieredPositions, active_bytes
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
 from tiering.watcher import LogObservation, LogWatcher
@@ -188,7 +188,6 @@ class StateObserver:
         self._records = records
         self._rules = tuple(rules)
         self._clock = clock
-        self._positions = TieredPositions()
 
     def last_answered(self, partition: TopicIdPartition) -> PartitionView | None:
         """The broker's offsets of a partition as they last were."""
@@ -255,13 +254,8 @@ class StateObserver:
         entry = self._topics.of(who).ledger(who.partition)
         end, epoch = (None, -1) if entry is None else (entry.end, entry.epoch)
         since_ms = self._broker.untiered_since_ms(who, end or 0)
-        return {
-            "tiered_end": end,
-            "tiered_epoch": epoch,
-            "tiered_position": self._positions.of(who, log, end),
-            "active_bytes": 0 if log is None or since_ms is None else active_bytes(log),
-            "untiered_since_ms": since_ms,
-        }
+        found = {"tiered_end": end, "tiered_epoch": epoch, "untiered_since_ms": since_ms}
+        return found if log is None or since_ms is None else found | _bytes_beyond(log, end)
 
     def _remembered(self, who: TopicIdPartition, log: PartitionLog | None) -> dict[str, Any]:
         """What tables, settings and earlier cycles say of a partition."""
@@ -273,6 +267,19 @@ class StateObserver:
             "stopped": None if record.stopped is None else str(record.stopped),
             "failing": str(record.problem) if is_failing else None,
         }
+
+
+def _bytes_beyond(log: PartitionLog, tiered_end: int | None) -> dict[str, int]:
+    """Where the records begin that wait, and how much there is of the active segment, which grows."""
+    position = 0
+    segment = None if tiered_end is None else log.segment_with(tiered_end)
+    if segment is not None and tiered_end is not None and tiered_end > segment.base_offset:
+        position = position_before(segment, tiered_end)
+    try:
+        active_bytes = log.segments[-1].log_path.stat().st_size if log.segments else 0
+    except OSError:
+        active_bytes = 0
+    return {"tiered_position": position, "active_bytes": active_bytes}
 
 
 def _leads(view: PartitionView | None, seen: LogObservation) -> bool:

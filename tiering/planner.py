@@ -14,6 +14,9 @@ from tiering.observation import ClosedSegment, PartitionState
 from tiering.spool import SpooledSegment
 from tiering.tiering_limits import TieringLimits
 
+_LEAST_SHARE = 1 / 32
+"""Of a task: what a range costs however small it is."""
+
 
 class Waiting(StrEnum):
     """Why a partition has nothing to do, or not all of it, in this cycle."""
@@ -157,7 +160,7 @@ def plan_ranges(states: Sequence[PartitionState], limits: TieringLimits, *, now_
             if turn >= len(queue) or queue[turn].partition in _limited(waiting):
                 continue
             planned = queue[turn]
-            share = limits.share_of_task(planned.size_bytes)
+            share = _share_of_task(planned, limits)
             fits = tasks + share <= limits.max_tasks_per_cycle and (
                 not chosen or size_bytes + planned.size_bytes <= limits.max_bytes_per_cycle
             )
@@ -175,6 +178,13 @@ def partitions_with_work(states: Iterable[PartitionState], *, now_ms: int) -> It
     for state in states:
         if state.failure is None and _plan_partition(state, now_ms=now_ms)[0]:
             yield state.partition
+
+
+def _share_of_task(planned: PlannedRange, limits: TieringLimits) -> float:
+    """What a range takes of ``max_tasks_per_cycle``."""
+    if planned.size_bytes >= limits.small_range_bytes:
+        return 1
+    return max(planned.size_bytes / limits.small_range_bytes, _LEAST_SHARE)
 
 
 def _limited(waiting: dict[TopicIdPartition, WaitingReason]) -> set[TopicIdPartition]:

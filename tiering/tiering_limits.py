@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from engine.backoff import Backoff
 
-_LEAST_SHARE = 1 / 32
-"""What a range costs however small it is."""
-
 _LONGEST_PAUSE_MS = 30_000
 """Between cycles, or tries of one partition, that fail every time: what is back again is found within that time."""
 
@@ -50,10 +47,6 @@ class TieringLimits:
 
     stopped_retry_ms: int = 60_000
     """How often a partition that was stopped is looked at again: an operator may have repaired what was wrong."""
-
-    def share_of_task(self, size_bytes: int) -> float:
-        """What a range of so many bytes takes of ``max_tasks_per_cycle``."""
-        return 1 if size_bytes >= self.small_range_bytes else max(size_bytes / self.small_range_bytes, _LEAST_SHARE)
 
     @property
     def pauses(self) -> Backoff:
