@@ -12,6 +12,7 @@ from unittest import mock
 import numpy as np
 
 from engine.broker import PartitionView
+from engine.kafka_log import segment_reader
 from engine.kafka_log.segment import AbortedBatches, list_segments, read_transaction_index
 from engine.reading import log_reader
 from engine.table import ledger
@@ -213,6 +214,15 @@ def rewrite_forgets_leader_epochs() -> AbstractContextManager[Any]:
             yield replace(records, leader_epoch=np.zeros(len(records), np.int32))
 
     return mock.patch.object(rewrite, "read_segment", read)
+
+
+def index_is_believed() -> AbstractContextManager[Any]:
+    """Reading begins where Kafka's index says, whatever is there."""
+
+    def go_to(self: Any, position: int) -> None:
+        self.position = position
+
+    return mock.patch.object(segment_reader._SegmentScan, "go_to", go_to)
 
 
 def empty_values_taken_for_null() -> AbstractContextManager[Any]:

@@ -127,6 +127,11 @@ MUTATIONS: tuple[Mutation, ...] = (
         focus=Focus(steps=("elect",)),
     ),
     Mutation(
+        name="the index is believed",
+        patch=mutated_parts.index_is_believed,
+        focus=Focus(steps=("elect", "clean"), topics=("compact",)),
+    ),
+    Mutation(
         name="the rewrite forgets leader epochs",
         patch=mutated_parts.rewrite_forgets_leader_epochs,
         focus=Focus(steps=("elect",)),

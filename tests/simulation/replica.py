@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +67,7 @@ class Replica:
         if self.segments[-1].batches and self.segments[-1].size_bytes + len(batch.encoded) > self._roll_bytes:
             self._open(batch.base_offset)
         segment = self.segments[-1]
+        self._index(segment, batch)
         segment.batches.append(batch)
         with self._path(segment).open("ab") as file:
             file.write(batch.encoded)
@@ -140,7 +142,14 @@ class Replica:
         path = self._path(segment)
         path.rename(path.with_name(path.name + ".deleted")).unlink()
         path.with_suffix(".txnindex").unlink(missing_ok=True)
+        path.with_suffix(".index").unlink(missing_ok=True)
         self._touch(self.directory)
+
+    def _index(self, segment: LocalSegment, batch: Batch) -> None:
+        """An entry for each batch but the first. What is truncated or cleaned keeps its entries, as after a crash."""
+        if segment.batches:
+            with self._path(segment).with_suffix(".index").open("ab") as file:
+                file.write(struct.pack(">ii", batch.last_offset - segment.base_offset, segment.size_bytes))
 
     def _write_index(self, segment: LocalSegment) -> None:
         path = self._path(segment).with_suffix(".txnindex")

@@ -36,6 +36,9 @@ _NOTHING_KEPT = 1
 _SMALL_DICTIONARY_BYTES = 64 * 1024
 """Strings with a dictionary up to this size in the file are decoded as indexes into it, which is cheaper."""
 
+_FEW_ROWS = 4096
+"""It takes longer to find out which columns these are than to decode so many rows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
@@ -164,6 +167,8 @@ def _small_dictionaries(parsed: ParquetFooter, closely: frozenset[str]) -> list[
 
     Not by pyarrow: its accessors end the process on some damaged footers.
     """
+    if parsed.row_count < _FEW_ROWS:
+        return []
     chunks = parsed.row_group(0).chunks if parsed.group_at else ()
     return [
         ".".join(chunk.column.path)
