@@ -12,6 +12,7 @@ from engine.clock import Clock
 from engine.table.catalog.deferred import open_catalog_when_there
 from engine.table.commit.writer import TableWriter
 from engine.table.foreign.evidence import ForeignEvidence, ForeignTask, gather_evidence
+from engine.table.merge.merge_files import MergeTask
 from engine.table.proof.verifier import Verifier
 from floeberg.bound_sources import disk_bounds
 from floeberg.room_settings import compaction_limits, spark_settings, tiering_limits, topic_rules
@@ -23,6 +24,9 @@ from tiering.loop import TieringLoop
 from tiering.rewrite import RewriteTask
 from workers.sized_workers import SizedWorkers
 from workers.workers import Answered, InProcessWorkers, ReadBackTask, Workers
+
+FILE_COST_BYTES = 64 << 10
+"""What opening a file costs a merge, 4 ms of CPU, in bytes that it could read meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +114,8 @@ def size_here(task: object) -> int | None:
             return task.size_bytes
         case ReadBackTask(is_suspect=False):
             return task.file.size_bytes
+        case MergeTask():
+            return sum(max(file.size_bytes, FILE_COST_BYTES) for file in task.files)
     return None
 
 

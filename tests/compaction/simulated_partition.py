@@ -10,8 +10,9 @@ from compaction.planner import MergeGroup, plan_merges
 from engine.offset_range import OffsetRange
 from engine.table.manifests import TableFile
 
-FILE_OVERHEAD_BYTES = 9_000
-"""Footer, page headers and page index of a file of 23 columns: what many small files have more than few large ones."""
+FILE_OVERHEAD_BYTES = 3_000
+"""Footer, page headers and page index of a file with twenty orders: what many small files have more than few large
+ones."""
 
 MONTH_SECONDS = 30 * 24 * 3600
 
@@ -24,6 +25,7 @@ class SimulatedPartition:
     overhead_bytes: int = FILE_OVERHEAD_BYTES
     files: list[TableFile] = field(default_factory=list)
     done: int = 0
+    done_bytes: int = 0
     appended_bytes: int = 0
     merged_bytes: int = 0
     merges: int = 0
@@ -68,6 +70,7 @@ class SimulatedPartition:
         large = 0
         while large < len(self.files) and self.limits.is_large(self.files[large].size_bytes):
             del self._payload[self.files[large].path]
+            self.done_bytes += self.files[large].size_bytes
             large += 1
         self.done += large
         del self.files[:large]
