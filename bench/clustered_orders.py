@@ -33,9 +33,9 @@ from engine.table.windows import Clustering
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 
 COLUMNS = ("region", "customer_id")
-LANDS = ("us", "eu", "ap", "sa")
-PLACES = ("e1", "e2", "w1", "w2", "n1", "n2", "s1", "s2")
-REGIONS = tuple(f"{land}-{place}" for land in LANDS for place in PLACES)
+REGIONS = tuple(
+    f"{land}-{at}" for land in ("us", "eu", "ap", "sa") for at in ("e1", "e2", "w1", "w2", "n1", "n2", "s1", "s2")
+)
 _SHARES = 1 / (np.arange(len(REGIONS)) + 2.0)
 _AT_HOME = 0.95
 _FIRST_CUSTOMER = 1_000_000

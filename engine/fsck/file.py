@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from engine.table.manifests import TableFile
 from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafClaim, LeafFacts, false_claims
 from engine.table.proof.offset_order import OffsetOrder
+from engine.table.proof.sort_order import SortOrder
 from engine.table.proof.verification import check_magic, open_rows, opened
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
@@ -189,10 +190,11 @@ class _FileCheck:
         with open_rows(self.table.warehouse, self.listed.path, parsed, closely=every) as file:
             schema = file.metadata.schema.to_arrow_schema()
             claims = FileClaims(source=source, footer=parsed, shown=file.metadata, schema=schema, closely=every)
+            order = SortOrder(windows=footer.windows)
             for index in range(len(parsed.group_at)):
                 table = file.read_row_group(index, use_threads=False)
                 rows.take(table, records_from_rows(self.table.layout, table, codecs))
-                untrue += claims.false_in_group(index, table)
+                untrue += chain(claims.false_in_group(index, table), order.false_in_group(index, table))
             untrue += claims.false_in_file()
         self._judge(rows, footer, untrue, claims.facts)
 

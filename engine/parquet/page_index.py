@@ -45,10 +45,6 @@ class PageLayout:
         arrays = (self.first_row, self.first_offset, self.last_offset, *self.page_start.values())
         return sum(_ARRAY_BYTES + array.nbytes for array in arrays)
 
-    def page_of_offset(self, offset: int) -> int:
-        """The page that holds ``offset``, or where it is in a gap the one after; ``page_count`` after the last."""
-        return int(np.searchsorted(self.last_offset, offset, "left"))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PageBounds:

@@ -54,16 +54,6 @@ def whole_group(group: RowGroup, layout: PageLayout | None) -> PageRun:
     return PageRun(first_row=0, end_row=group.row_count, first_page=0, end_page=pages)
 
 
-def pages_from(layout: PageLayout, first_page: int, *, least_rows: int) -> PageRun:
-    """From ``first_page`` on as many pages as hold ``least_rows`` rows, or the rest of the row group."""
-    first_row = int(layout.first_row[first_page])
-    end_page = int(np.searchsorted(layout.first_row, first_row + max(least_rows, 1), "left"))
-    end_page = min(max(end_page, first_page + 1), layout.page_count)
-    return PageRun(
-        first_row=first_row, end_row=int(layout.first_row[end_page]), first_page=first_page, end_page=end_page
-    )
-
-
 def read_rows(
     source: RangedFile,
     footer: ParquetFooter,
@@ -73,11 +63,13 @@ def read_rows(
     *,
     is_sequential: bool = False,
     unread: frozenset[str] = frozenset(),
+    is_plain: bool = False,
 ) -> pa.Table:
     """Decode ``run`` of ``group``; columns that the statistics prove to be null in all rows are left out.
 
     ``layout`` None: pages don't align, and ``run`` must be the whole row group. ``is_sequential`` fetches a remote row
-    group whole whatever its size, because the rest is wanted next. ``unread`` top-level columns are left out. Raises
+    group whole whatever its size, because the rest is wanted next. ``unread`` top-level columns are left out.
+    ``is_plain``: no strings stay dictionary-encoded, so that rows of several row groups have the same types. Raises
     Corrupt (bytes that don't decode, a page checksum that doesn't match, another number of rows than promised),
     Unavailable.
     """
@@ -92,7 +84,7 @@ def read_rows(
     dictionaries = [
         ".".join(chunk.column.path)
         for _, chunk in chunks
-        if run.row_count >= DICTIONARY_ROWS and _has_small_dictionary(chunk)
+        if not is_plain and run.row_count >= DICTIONARY_ROWS and _has_small_dictionary(chunk)
     ]
     return _decode(small, run, dictionaries, source.file)
 

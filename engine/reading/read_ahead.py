@@ -186,8 +186,9 @@ class ReadAhead:
 
     def _most_rows(self, source: BlockSource) -> int:
         """Rows a block may have, so that the blocks of all readers that go on side by side fit the memory for them."""
-        share_rows = self.share_bytes(source.path) // (source.record_bytes + RECORD_OVERHEAD_BYTES)
-        rows = min(share_rows, source.sequential_rows)
+        rows = min(
+            self.share_bytes(source.path) // (source.record_bytes + RECORD_OVERHEAD_BYTES), source.sequential_rows
+        )
         return max(rows, min(FEWEST_SEQUENTIAL_ROWS, FIRST_READ_BYTES // source.record_bytes + 1))
 
     def _held(self, key: BlockKey) -> RowBlock | None:

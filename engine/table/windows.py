@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Self
 
@@ -47,6 +47,12 @@ class Clustering:
             if not _is_sortable(kind):
                 why = "engines disagree on the order of UUIDs" if kind == pa.uuid() else "its values have parts"
                 raise Invalid(f"the table can't be clustered by {name}, a column of type {kind}: {why}")
+
+    def within(self, schema: pa.Schema) -> Clustering | None:
+        """By those of the columns that a table of this schema can be clustered by; None where it is none."""
+        usable = {field.name for field in schema if _is_sortable(field.type)}
+        columns = tuple(name for name in self.columns if name in usable)
+        return replace(self, columns=columns) if columns else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from engine.table.merge.stored_file import StoredFile
 from engine.table.rows.record_file import RecordFile
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
+from engine.table.windows import Clustering
 
 _log = structlog.get_logger(__name__)
 
@@ -39,13 +40,15 @@ class MergeTask:
 
     ``files`` of one partition, rising, none of the table's between them; ``attempt`` makes the new file's name its own.
     ``redecode``: all rows become records and columns again, and a file is written only where some gain by it (a
-    repair). Else rows are copied, but for those of files that would gain.
+    repair). Else rows are copied, but for those of files that would gain. ``clustering``: what the new file's rows are
+    sorted by, as far as the table has such columns; None for stream order.
     """
 
     table: TableFacts
     files: tuple[TableFile, ...]
     attempt: str
     redecode: bool = False
+    clustering: Clustering | None = None
 
     def __post_init__(self) -> None:
         """Raises Invalid."""
@@ -85,7 +88,8 @@ class Merged:
 
 
 def merge_files(task: MergeTask) -> Merged:
-    """Read files, one after the other, and write one. Memory: one row group of theirs and one of the new file.
+    """Read files, one after the other, and write one. Memory: one row group of theirs and one of the new file, or of
+    those that are clustered one window twice.
 
     Raises Corrupt (an old file is not what the table was given, or its rows are not what its footer says), Unavailable,
     Invalid; nothing was written then.
@@ -105,7 +109,7 @@ def reasons_in(table: TableFacts, file: TableFile) -> Counter[str]:
     """Count of a file's rows that keep their bytes, by reason. Raises Corrupt, Unavailable."""
     reasons = Reasons()
     others = frozenset(field.name for field in table.schema if field.name != table.layout.error)
-    for rows in StoredFile(table=table, file=file, count=ReadCount()).rows(unread=others):
+    for rows in StoredFile(table=table, file=file, count=ReadCount()).groups(unread=others):
         reasons.add(rows.column(table.layout.error))
     return reasons.counts
 
@@ -138,7 +142,8 @@ class _Merge:
         self._reasons = Reasons()
         epoch = max(file.leader_epoch for file in task.files)
         name = FileName(partition=task.files[0].partition, range=task.range, leader_epoch=epoch, attempt=task.attempt)
-        self._new = RecordFile(task.table, name, self._codecs)
+        clustering = None if task.clustering is None else task.clustering.within(task.table.schema)
+        self._new = RecordFile(task.table, name, self._codecs, clustering=clustering)
 
     def run(self, began_ms: int) -> Merged:
         for file in self._task.files:

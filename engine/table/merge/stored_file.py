@@ -1,4 +1,4 @@
-"""A file of the table as it is read to be written again: its footer checked, its rows a row group at a time."""
+"""A file of the table as it is read to be written again: its footer checked, its rows in offset order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from engine.parquet.page_reader import read_rows, whole_group
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.table.data_file import FileFooter, check_footer
 from engine.table.manifests import TableFile
+from engine.table.rows.window_rows import in_offset_order
 from engine.table.topic_table import TableFacts
+from engine.table.windows import window_starts
 
 _NOTHING_KEPT = 1
 """Bytes of the cache of row groups: each is read once."""
@@ -57,15 +59,28 @@ class StoredFile:
             )
         return footer
 
-    def rows(self, *, unread: frozenset[str] = frozenset()) -> Iterator[pa.Table]:
-        """A row group at a time; columns that are null in all of its rows, and those ``unread``, are left out.
+    def rows(self) -> Iterator[pa.Table]:
+        """In offset order, up to a row group at a time; columns that are null in all of these may be left out.
 
         Raises Corrupt, Unavailable.
         """
+        starts = window_starts(self.footer.windows, len(self._parsed.group_at), file=self.file.path)
+        return in_offset_order(self.groups(), starts, self.table.layout.offset)
+
+    def groups(self, *, unread: frozenset[str] = frozenset()) -> Iterator[pa.Table]:
+        """A row group at a time, in the file's order; columns that are null in all of its rows, and those ``unread``,
+        are left out. Raises Corrupt, Unavailable."""
         source, parsed = self._source, self._parsed
         for index in range(len(parsed.group_at)):
             group = parsed.row_group(index)
             if any(chunk.column.top not in unread for _, chunk in group.readable()):
                 yield read_rows(
-                    source, parsed, group, None, whole_group(group, None), is_sequential=True, unread=unread
+                    source,
+                    parsed,
+                    group,
+                    None,
+                    whole_group(group, None),
+                    is_sequential=True,
+                    unread=unread,
+                    is_plain=self.footer.windows is not None,
                 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 import crc32c
 import pyarrow as pa
@@ -25,6 +26,7 @@ from engine.table.data_file import FileFooter
 from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafFacts
 from engine.table.proof.offset_order import OffsetOrder
+from engine.table.proof.sort_order import SortOrder
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
 from engine.table.windows import window_starts
@@ -83,10 +85,11 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
             starts = window_starts(footer.windows, len(parsed.group_at), file=path)
             rows = _RowEvidence(facts, OffsetOrder(starts=starts), path)
             claims = FileClaims(source=source, footer=parsed, shown=file.metadata, schema=schema, closely=own)
+            order = SortOrder(windows=footer.windows)
             for index in range(len(parsed.group_at)):
                 table = file.read_row_group(index, use_threads=False)
                 rows.add(table)
-                for problem in claims.false_in_group(index, table):
+                for problem in chain(claims.false_in_group(index, table), order.false_in_group(index, table)):
                     raise _untrue(problem, path)
             for problem in claims.false_in_file():
                 raise _untrue(problem, path)

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.parquet.settings import ROW_GROUP_ROWS
+
 
 def row_groups_of(window: pa.Table, columns: Sequence[str], count: int) -> Iterator[pa.Table]:
     """A window's rows (in offset order) as ``count`` row groups: sorted by ``columns``, nulls last, cut evenly, and
@@ -28,9 +30,10 @@ def row_groups_of(window: pa.Table, columns: Sequence[str], count: int) -> Itera
 
 
 def in_offset_order(groups: Iterable[pa.Table], starts: Sequence[int], offset_column: str) -> Iterator[pa.Table]:
-    """The rows of a file's row groups, which come in file order, in offset order, a window at a time.
+    """The rows of a file's row groups, which come in file order, in offset order, up to ROW_GROUP_ROWS at a time.
 
-    ``starts`` is ``window_starts``: the first row group of each window, and the end. Memory: a window, twice.
+    ``starts`` is ``window_starts``: the first row group of each window, and the end. Those of one window have the same
+    types; a column that one lacks is null in it. Memory: a window twice, and a row group.
     """
     coming = iter(groups)
     for first, end in pairwise(starts):
@@ -40,4 +43,6 @@ def in_offset_order(groups: Iterable[pa.Table], starts: Sequence[int], offset_co
             continue
         rows = pa.concat_tables(window, promote_options="default").combine_chunks()
         window.clear()
-        yield rows.take(pa.array(np.argsort(rows.column(offset_column).to_numpy(), kind="stable")))
+        order = np.argsort(rows.column(offset_column).to_numpy(), kind="stable")
+        for at in range(0, len(order), ROW_GROUP_ROWS):
+            yield rows.take(pa.array(order[at : at + ROW_GROUP_ROWS]))

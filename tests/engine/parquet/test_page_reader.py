@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from engine.errors import Corrupt
 from engine.parquet.footer import ByteRange, ParquetFooter, RowGroup
 from engine.parquet.page_index import PageLayout, read_page_layout
-from engine.parquet.page_reader import pages_from, read_rows, whole_group
+from engine.parquet.page_reader import read_rows, whole_group
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, ThriftTape, binary, listed, struct, zigzag
 from engine.warehouse.warehouse import Warehouse
+from tests.engine.parquet.page_runs import pages_from
 
 ROW_COUNT = 200
 

@@ -97,7 +97,21 @@ def test_offset_leads_to_its_row_group_and_a_gap_to_the_next(tmp_path: Path) -> 
     assert opened.window_range(3) == OffsetRange(start=195, end=200)
     layout = index.open_group(table.view, opened, 1).layout
     assert layout is not None
-    assert [layout.page_of_offset(offset) for offset in (67, 79, 80, 83, 127, 128)] == [0, 0, 1, 1, 3, 4]
+    assert layout.first_offset.tolist() == [67, 83, 99, 115]
+    assert layout.last_offset.tolist() == [79, 95, 111, 127]
+
+
+def test_row_groups_of_a_window_are_found_together(tmp_path: Path) -> None:
+    table = OffsetTable(tmp_path)
+    shape = FileShape(row_group_rows=8, page_rows=4, window_rows=32)
+    table.add(OffsetRange(start=0, end=200), records_of(range(3, 200, 4)), shape=shape)
+    index = FileIndex()
+    (file,) = index.files(table.view, 0).files
+    opened = index.open(table.view, file)
+    assert [opened.window_of_offset(offset) for offset in (0, 3, 127, 128, 131, 199, 200)] == [0, 0, 0, 1, 1, 1, 2]
+    assert opened.window_range(0) == OffsetRange(start=0, end=131)
+    assert opened.window_range(1) == OffsetRange(start=131, end=200)
+    assert [list(opened.groups_of(window)) for window in (0, 1)] == [[0, 1, 2, 3], [4, 5, 6]]
 
 
 def footer_reads(index: FileIndex, table: OffsetTable) -> int:

@@ -25,6 +25,7 @@ from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.table.rows.record_file import RecordFile
 from engine.table.rows.rows import RowCodecs
 from engine.table.topic_table import TopicTable
+from engine.table.windows import Clustering
 from tests.engine.table.table_examples import CLUSTER_ID, TOPIC, TOPIC_ID, StillClock, catalog_in, open_writer
 from workers.workers import ReadBackTask, proof_of, read_back
 
@@ -81,12 +82,19 @@ class MergeWorld:
     def files(self) -> tuple[TableFile, ...]:
         return ManifestReader().files(self.table).own
 
-    def task(self, files: Sequence[TableFile] | None = None, *, redecode: bool = False) -> MergeTask:
+    def task(
+        self,
+        files: Sequence[TableFile] | None = None,
+        *,
+        redecode: bool = False,
+        clustering: Clustering | None = None,
+    ) -> MergeTask:
         return MergeTask(
             table=self.table.facts,
             files=tuple(files or self.files()),
             attempt=self.clock.new_id(),
             redecode=redecode,
+            clustering=clustering,
         )
 
     def proven(self, task: MergeTask, merged: Merged) -> FileReplacement:
@@ -104,9 +112,9 @@ class MergeWorld:
         self.table = done.table
         return done
 
-    def merge(self, files: Sequence[TableFile] | None = None) -> Merged:
+    def merge(self, files: Sequence[TableFile] | None = None, *, clustering: Clustering | None = None) -> Merged:
         """Some files, or all, become one."""
-        task = self.task(files)
+        task = self.task(files, clustering=clustering)
         merged = merge_files(task)
         assert self.replace(self.proven(task, merged), merged=merged).outcomes == (Outcome.COMMITTED,)
         return merged

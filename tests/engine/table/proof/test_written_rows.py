@@ -23,7 +23,7 @@ from engine.offset_range import OffsetRange
 from engine.parquet import settings as parquet_settings
 from engine.parquet.leaves import FIELD_ID_KEY, leaves
 from engine.parquet.page_index import read_page_layout
-from engine.parquet.page_reader import pages_from, read_rows
+from engine.parquet.page_reader import read_rows
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.parquet.settings import (
     DELTA_BYTE_ARRAY,
@@ -38,6 +38,7 @@ from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.data_file import FileDescription, FileFooter
 from engine.table.rows.parquet_writer import ParquetFileWriter
 from engine.warehouse.warehouse import Warehouse
+from tests.engine.parquet.page_runs import pages_from
 from tests.engine.parquet.pyarrow_files import false_claims_in
 
 LAYOUT = TableLayout()
