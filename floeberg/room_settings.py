@@ -32,6 +32,7 @@ def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, 
             schema_source=sources.of(topic),
             use_latest=topic.registry is not None and topic.registry.use_latest,
             freshness_ms=None if topic.freshness_ms == "closed" else topic.freshness_ms,
+            clustering=topic.clustering,
         )
         for topic in settings.topics
     )

@@ -11,6 +11,7 @@ from engine.schemas.source import SchemaSource
 from engine.table.columns import TableLayout
 from engine.table.commit.judge import check_settings
 from engine.table.topic_table import TopicTable
+from engine.table.windows import Clustering
 
 _INTERNAL_PREFIX = "__"
 
@@ -23,7 +24,7 @@ class TopicRule:
     the codec that the layout's ``key`` names. ``schema_source`` resolves the ids that values and keys carry and is
     None for formats that have none; with ``use_latest`` a table has the columns of the newest schemas before the first
     record. The stable records of the active segment are tiered when they have waited for ``freshness_ms``; with None
-    they wait for the segment to close.
+    they wait for the segment to close. ``clustering``: what compaction sorts rows by, None for stream order.
     """
 
     pattern: str
@@ -34,6 +35,7 @@ class TopicRule:
     schema_source: SchemaSource | None = None
     use_latest: bool = False
     freshness_ms: int | None = None
+    clustering: Clustering | None = None
 
     @property
     def codec(self) -> CodecSpec:

@@ -23,11 +23,17 @@ from pydantic import (
 
 from engine.errors import Invalid
 from engine.formats.format_facts import ENVELOPES, FORMATS, FormatFacts
+from engine.parquet.settings import ROW_GROUP_ROWS
+from engine.table.windows import DEFAULT_WINDOW_ROWS, MOST_WINDOW_ROWS, Clustering
 from floeberg.settings.registry import URL_SCHEMES, RegistrySettings
 from floeberg.settings.section import Section, split_list
 
 _NAMES: dict[str, Mapping[str, Any]] = {"value": FORMATS, "key": FORMATS, "unwrap": ENVELOPES}
-_LATER = frozenset({"partition_by", "cluster_by", "retention"})
+_LATER = frozenset({"retention"})
+_LEFT_OUT = {
+    "partition_by": "is no setting: files' and row groups' bounds prune as well by time, cluster_by does by values "
+    "(docs/clustering.md)"
+}
 _FRESHNESS_MS = 60_000
 """With Kafka's own settings a quiet topic closes a segment after seven days: nobody waits that long for a table."""
 
@@ -52,7 +58,8 @@ class TopicSettings(Section):
     can't take. ``unwrap``: the envelope whose content the columns show. ``infer_records``: values without a schema have
     the columns they keep once the table holds so many offsets. ``freshness_ms``: how long records of a segment that is
     still open may wait; ``"closed"`` waits for it to close. A format with options has them in a table of its name,
-    for keys with ``key_`` before it: ``csv``, ``key_csv``.
+    for keys with ``key_`` before it: ``csv``, ``key_csv``. ``cluster_by``: the columns that compaction sorts rows by,
+    in windows of ``cluster_window_rows``; none for stream order.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", str_strip_whitespace=True)
@@ -66,6 +73,8 @@ class TopicSettings(Section):
     infer_records: NonNegativeInt | None = None
     column_prefix: Annotated[str, Field(min_length=1)] = "kafka_"
     freshness_ms: PositiveInt | Literal["closed"] = _FRESHNESS_MS
+    cluster_by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    cluster_window_rows: Annotated[int, Field(gt=ROW_GROUP_ROWS, le=MOST_WINDOW_ROWS)] | None = None
 
     @field_validator("value", "key", "unwrap", mode="before")
     @classmethod
@@ -100,6 +109,23 @@ class TopicSettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _check_clustering(self) -> Self:
+        if self.cluster_window_rows is not None and not self.cluster_by:
+            raise ValueError("cluster_window_rows makes sense with cluster_by = [columns]")
+        try:
+            self.clustering  # noqa: B018  # what it raises
+        except Invalid as error:
+            raise ValueError(f"cluster_by: {error.problem}") from error
+        return self
+
+    @property
+    def clustering(self) -> Clustering | None:
+        """How compaction sorts the topic's rows; None for stream order."""
+        if not self.cluster_by:
+            return None
+        return Clustering(columns=self.cluster_by, window_rows=self.cluster_window_rows or DEFAULT_WINDOW_ROWS)
+
+    @model_validator(mode="after")
     def _check_options(self) -> Self:
         unknown = set(self._tables)
         for setting, prefix in _OPTIONS_PREFIX.items():
@@ -111,8 +137,8 @@ class TopicSettings(Section):
                 unknown.discard(table)
             self.format_options(setting)
         for name in sorted(unknown):
-            why = "is not supported in this version: leave it out" if name in _LATER else "is no setting"
-            raise ValueError(f"{name} {why}")
+            later = "is not supported in this version: leave it out" if name in _LATER else "is no setting"
+            raise ValueError(f"{name} {_LEFT_OUT.get(name, later)}")
         return self
 
     @property

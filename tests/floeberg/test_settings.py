@@ -9,6 +9,7 @@ import pytest
 from engine.clock import SystemClock
 from engine.errors import Invalid
 from engine.formats.csv.dialect import CsvDialect, CsvQuote, csv_columns
+from engine.table.windows import Clustering
 from floeberg.room_settings import topic_rules
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
@@ -91,6 +92,13 @@ def test_csv_lines_are_declared_with_the_topic(tmp_path: Path) -> None:
     assert CsvDialect.of(rule.key_options) == CsvDialect(columns=csv_columns('["id:long"]'))
 
 
+def test_columns_that_a_topic_is_clustered_by_reach_its_rule(tmp_path: Path) -> None:
+    text = '[[topics]]\nname = "a"\ncluster_by = ["region", "kafka_key"]\ncluster_window_rows = 1000000\n[[topics]]\n'
+    clustered, plain = topic_rules(load(tmp_path, LEAST + text), SchemaSources(tmp_path, SystemClock()))
+    assert clustered.clustering == Clustering(columns=("region", "kafka_key"), window_rows=1_000_000)
+    assert plain.clustering is None
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -111,10 +119,16 @@ def test_csv_lines_are_declared_with_the_topic(tmp_path: Path) -> None:
         (LEAST + '[[topics]]\nvalue = "csv"\ncsv = {columns = ["a:int"], delim = ";"}\n', "csv, delim: is no setting"),
         (LEAST + '[[topics]]\nvalue = "csv"\ncsv = ["a:int"]\n', "csv: it is a table of options"),
         (LEAST + "[[topics]]\ncolour = 1\n", r"\[\[topics\]\] number 1: colour is no setting"),
-        (LEAST + '[[topics]]\ncluster_by = ["a"]\n', "cluster_by is not supported in this version"),
         (LEAST + "[[topics]]\nfreshness_ms = 0\n", "freshness_ms: it is milliseconds, or .closed. .*, not 0"),
         (LEAST + "[[topics]]\nfreshness_ms = true\n", "freshness_ms: it is milliseconds, .*, not True"),
         (LEAST + '[[topics]]\nfreshness_ms = "5s"\n', "freshness_ms: it is milliseconds, .*, not '5s'"),
+        (LEAST + '[[topics]]\npartition_by = ["a"]\n', "partition_by is no setting: .*cluster_by does by values"),
+        (LEAST + "[[topics]]\nretention = 1\n", "retention is not supported in this version"),
+        (LEAST + '[[topics]]\ncluster_by = ["a", "a"]\n', "cluster_by: .*each once"),
+        (LEAST + '[[topics]]\ncluster_by = [""]\n', "cluster_by.*at least 1 character"),
+        (LEAST + "[[topics]]\ncluster_window_rows = 300000\n", "makes sense with cluster_by"),
+        (LEAST + '[[topics]]\ncluster_by = ["a"]\ncluster_window_rows = 65536\n', "greater than 65536, not 65536"),
+        (LEAST + '[[topics]]\ncluster_by = ["a"]\ncluster_window_rows = 2000000\n', "equal to 1048576, not 2000000"),
         (LEAST + '[[topics]]\nkey = "int"\n', r"number 1, key: it is .*\"string\" or \"raw\", not 'int'"),
         (
             LEAST + '[[topics]]\nschemas = "x"\n',
