@@ -197,7 +197,10 @@ class TopicMerge:
         facts = self._schemas.facts(self.table, may_infer=False)
         attempts = {self._clock.new_id(): group for group in groups}
         tasks = {
-            attempt: MergeTask(table=facts, files=group.files, attempt=attempt) for attempt, group in attempts.items()
+            attempt: MergeTask(
+                table=facts, files=group.files, attempt=attempt, clustering=self._schemas.clustering
+            )
+            for attempt, group in attempts.items()
         }
         turn.tried = len(groups)
         found = self._replacer.replace(self.table, tasks)

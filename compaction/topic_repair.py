@@ -208,7 +208,13 @@ class TopicRepair:
     def _try(self, chosen: Sequence[Candidate], facts: TableFacts, turn: RepairTurn) -> None:
         """Decode again, verify, commit."""
         tasks = {
-            one.file.path: MergeTask(table=facts, files=(one.file,), attempt=self._clock.new_id(), redecode=True)
+            one.file.path: MergeTask(
+                table=facts,
+                files=(one.file,),
+                attempt=self._clock.new_id(),
+                redecode=True,
+                clustering=self._schemas.clustering,
+            )
             for one in chosen
         }
         found = self._replacer.replace(self.table, tasks)

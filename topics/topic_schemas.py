@@ -213,6 +213,8 @@ class TopicSchemas:
         # An id that was given up for values may be a key's all the same: each has a list of its own.
         self._values, self._keys = of(Role.VALUE, rule.value_format), of(Role.KEY, rule.layout.key)
         self._has_typed_key = rule.layout.has_typed_key
+        self.clustering = rule.clustering
+        """What files that are written again are sorted by."""
 
     def facts(self, table: TopicTable, *, may_infer: bool = True) -> TableFacts:
         """What workers need of the table, the ids that were given up included.

@@ -15,7 +15,7 @@ from engine.errors import Corrupt, Invalid
 from engine.offset_range import OffsetRange
 from engine.parquet.footer import ParquetFooter
 from engine.records.digest import RangeDigest
-from engine.table.windows import FileWindows
+from engine.table.windows import Clustering, FileWindows
 
 FORMAT_VERSION = 2
 """The newest that this program reads. A file in stream order is of version 1, one with windows of version 2: whoever
@@ -29,6 +29,10 @@ CHECKSUM_COLUMN_ID = 2147483446
 The specification has no field for it. Sizes of columns that the schema doesn't have are nothing new to a reader: those
 of dropped columns stay. It is one below the greatest id that a column may have (2147483447), which none gets to.
 """
+
+CLUSTERING_COLUMN_ID = CHECKSUM_COLUMN_ID - 1
+"""And there, a checksum of how its rows are clustered, where they are: compaction tells by it, without the footers,
+which files are not as the settings ask for now."""
 
 _FILE_NAME = re.compile(
     r"(?:^|/)p=(?P<partition>\d+)/(?P<start>\d{20})-(?P<end>\d{20})-e(?P<epoch>-?\d+)-(?P<attempt>[0-9a-zA-Z]+)\.parquet$"
@@ -179,7 +183,7 @@ class FileDescription:
     ``range`` the offsets covered, ``digest`` of the *log's* records in it, ``checksum`` CRC-32C of the file's bytes as
     they were handed to the warehouse, ``footer_checksum`` its footer's (engine/parquet/checksums.py); ``raw_rows`` rows
     that keep their value's bytes beside typed columns, ``error_rows`` rows without typed columns; ``columns`` by field
-    id; ``split_offsets`` where row groups begin.
+    id; ``split_offsets`` where row groups begin; ``clustering`` None in stream order.
     """
 
     path: str
@@ -198,6 +202,7 @@ class FileDescription:
     error_rows: int
     columns: Mapping[int, ColumnStats]
     split_offsets: tuple[int, ...]
+    clustering: Clustering | None = None
 
     def to_iceberg(self, spec_id: int) -> DataFile:
         """The manifest's entry: the one partition value is ``kafka_partition`` itself (identity)."""
@@ -212,6 +217,7 @@ class FileDescription:
             column_sizes={
                 **{key: stats.size_bytes for key, stats in columns.items()},
                 CHECKSUM_COLUMN_ID: self.footer_checksum,
+                **({} if self.clustering is None else {CLUSTERING_COLUMN_ID: self.clustering.checksum}),
             },
             value_counts={key: stats.value_count for key, stats in columns.items()},
             null_value_counts={key: stats.null_count for key, stats in columns.items() if stats.null_count is not None},
@@ -230,6 +236,11 @@ class FileDescription:
 def footer_checksum_of(entry: DataFile) -> int | None:
     """What a manifest entry says of its file's footer; None where nothing, as earlier versions wrote it."""
     return (entry.column_sizes or {}).get(CHECKSUM_COLUMN_ID)
+
+
+def clustering_checksum_of(entry: DataFile) -> int | None:
+    """What a manifest entry says of how its file is clustered (``Clustering.checksum``); None in stream order."""
+    return (entry.column_sizes or {}).get(CLUSTERING_COLUMN_ID)
 
 
 def check_footer(footer: ParquetFooter, checksum: int | None) -> None:

@@ -19,7 +19,7 @@ from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange, ForeignFile
 from engine.table.catalog.metadata_errors import RESTORE_METADATA, metadata_decoded
-from engine.table.data_file import footer_checksum_of, parse_file_name
+from engine.table.data_file import clustering_checksum_of, footer_checksum_of, parse_file_name
 from engine.table.manifest_seal import (
     ChecksumIO,
     ManifestDigest,
@@ -45,7 +45,8 @@ class TableFile:
     ``parts``: none for a file of our own. Else the files of an adopted range, together: their rows that lie in
     ``range``; ``path`` then names the range, ``size_bytes`` and ``record_count`` are those of the range.
     ``reason_rows``: rows whose error column says something, ``footer_checksum``: of the file's footer, each None where
-    that is not known; ``manifest`` the path of the one that lists the file.
+    that is not known; ``clustering_checksum`` of how its rows are clustered, None in stream order; ``manifest`` the
+    path of the one that lists the file.
     """
 
     partition: int
@@ -58,6 +59,7 @@ class TableFile:
     parts: tuple[ForeignFile, ...] = ()
     reason_rows: int | None = field(default=None, compare=False)
     footer_checksum: int | None = field(default=None, compare=False)
+    clustering_checksum: int | None = field(default=None, compare=False)
     manifest: str = field(default="", compare=False)
 
 
@@ -267,6 +269,7 @@ def _table_file(file: DataFile, sequence_number: int, error_id: int, manifest: s
         reason_rows=_values_in(file, error_id),
         footer_checksum=footer_checksum_of(file),
         manifest=manifest,
+        clustering_checksum=clustering_checksum_of(file),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Self
 
+import crc32c
 import pyarrow as pa
 
 from engine.errors import Corrupt, Invalid
@@ -33,6 +34,11 @@ class Clustering:
             raise Invalid(f"a table is clustered by one or more columns, each once, not by {list(self.columns)}")
         if self.window_rows < 1:
             raise Invalid(f"a window has a row at least, not {self.window_rows}")
+
+    @property
+    def checksum(self) -> int:
+        """Tells files of these settings from files of others: CRC-32C of what they are."""
+        return crc32c.crc32c(json.dumps([*self.columns, self.window_rows]).encode())
 
     def check(self, schema: pa.Schema) -> None:
         """Raises Invalid where a table of these columns can't be clustered so, and says why not."""

@@ -161,6 +161,7 @@ class ParquetFileWriter:
             error_rows=error_rows,
             columns=self._column_stats(metadata),
             split_offsets=tuple(_row_group_start(metadata.row_group(i)) for i in range(metadata.num_row_groups)),
+            clustering=self._clustering,
         )
 
     def abort(self) -> None:

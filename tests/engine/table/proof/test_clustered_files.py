@@ -66,6 +66,7 @@ def test_merged_files_are_clustered_and_nothing_else_changes(world: MergeWorld) 
     rows, digest = world.rows(), world.digest()
     world.merge(clustering=BY_KEY)
     (file,) = world.files()
+    assert file.clustering_checksum == BY_KEY.checksum
     windows = footer_of(file.path).windows
     assert windows is not None
     assert (windows.clustering, windows.first_groups) == (BY_KEY, (0, 4, 8))
@@ -86,6 +87,7 @@ def test_windows_of_other_settings_are_read_and_written_again(world: MergeWorld)
     assert world.rows().to_pylist() == rows.to_pylist()
     assert world.digest() == digest
     world.merge()
+    assert world.files()[0].clustering_checksum is None
     assert footer_of(world.files()[0].path).windows is None
     assert world.rows().to_pylist() == rows.to_pylist()
     assert fsck_table(world.table, log_dirs=[]).findings == ()

@@ -1,0 +1,65 @@
+"""Spark SQL over the tables of the clustering benchmark: each round runs one query and answers with its CPU-seconds and
+the bytes that were read.
+
+A program of its own (``python -m bench.clustering_spark``): a JVM keeps what an earlier benchmark loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+import psutil
+
+from bench.cpu import measured
+from floeberg.java.maven_jars import ICEBERG_SPARK, MavenArtifact, class_path, resolve_jars
+
+_SQLITE_DRIVER = (MavenArtifact.parse("org.xerial:sqlite-jdbc:3.50.3.0", alone=True),)
+
+
+def main() -> None:
+    """Lines of JSON texts, a query each, from standard input; a line with the answer to each."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data-dir", type=Path, required=True)
+    data_dir: Path = parser.parse_args().data_dir
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraClassPath": class_path((*resolve_jars(ICEBERG_SPARK), *resolve_jars(_SQLITE_DRIVER))),
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.catalog.bench": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.bench.type": "jdbc",
+        "spark.sql.catalog.bench.uri": f"jdbc:sqlite:{data_dir / 'catalog.db'}",
+        "spark.sql.catalog.bench.warehouse": (data_dir / "warehouse").as_uri(),
+        "spark.sql.catalog.bench.cache-enabled": "false",
+        # As the catalog that wrote the tables calls itself.
+        "spark.sql.catalog.bench.jdbc.schema-version": "V1",
+    }
+    builder = SparkSession.builder.appName("clustering").master("local[1]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    jvm = next(child for child in psutil.Process().children(recursive=True) if child.name() == "java")
+    for line in sys.stdin:
+        before = jvm.io_counters().read_chars
+        with measured(jvm.pid) as spent:
+            rows = [[str(value) for value in row] for row in session.sql(json.loads(line)).collect()]
+        read = jvm.io_counters().read_chars - before
+        print(json.dumps({"cpu_seconds": spent.cpu_seconds, "read_bytes": read, "rows": rows}), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()
