@@ -197,9 +197,7 @@ class TopicMerge:
         facts = self._schemas.facts(self.table, may_infer=False)
         attempts = {self._clock.new_id(): group for group in groups}
         tasks = {
-            attempt: MergeTask(
-                table=facts, files=group.files, attempt=attempt, clustering=self._schemas.clustering
-            )
+            attempt: MergeTask(table=facts, files=group.files, attempt=attempt, clustering=self._schemas.clustering)
             for attempt, group in attempts.items()
         }
         turn.tried = len(groups)

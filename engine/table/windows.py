@@ -38,7 +38,7 @@ class Clustering:
     @property
     def checksum(self) -> int:
         """Tells files of these settings from files of others: CRC-32C of what they are."""
-        return crc32c.crc32c(json.dumps([*self.columns, self.window_rows]).encode())
+        return int(crc32c.crc32c(json.dumps([*self.columns, self.window_rows]).encode()))
 
     def check(self, schema: pa.Schema) -> None:
         """Raises Invalid where a table of these columns can't be clustered so, and says why not."""
