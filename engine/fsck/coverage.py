@@ -112,7 +112,9 @@ def _overlaps(coverage: PartitionCoverage) -> list[Finding]:
         if reached is None or file.range.end > reached.range.end:
             reached = file
         for fileless in (*coverage.skipped, *coverage.empty):
-            if both := fileless.intersection(file.range):
+            # The range of a file that was made of several covers what lay between them.
+            is_between = file.range.start < fileless.start and fileless.end < file.range.end
+            if not is_between and (both := fileless.intersection(file.range)):
                 message = "offsets are recorded as skipped or empty and a file holds them"
                 findings.append(
                     coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=both, file=file.path)

@@ -7,7 +7,7 @@ small Parquet file that pyarrow decodes as usual. Where pages don't align, the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,6 +87,16 @@ def read_rows(
         if not is_plain and run.row_count >= DICTIONARY_ROWS and _has_small_dictionary(chunk)
     ]
     return _decode(small, run, dictionaries, source.file)
+
+
+def decoded_groups(content: bytes | memoryview, file: str) -> Iterator[pa.Table]:
+    """The row groups of a whole file, in plain columns. Raises Corrupt where they don't decode."""
+    try:
+        with pq.ParquetFile(pa.BufferReader(content), pre_buffer=False, page_checksum_verification=True) as reader:
+            for index in range(reader.num_row_groups):
+                yield reader.read_row_group(index, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise Corrupt(f"its rows do not decode: {error}", file=file) from error
 
 
 def _parts_of(chunk: ColumnChunk, layout: PageLayout | None, at: int, run: PageRun) -> tuple[ByteRange, ...]:

@@ -11,18 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import pyarrow as pa
 import structlog
 
 from engine.clock import thread_cpu_ms
 from engine.errors import Corrupt, FloebergError, Invalid
-from engine.formats.evolution.filling import filled
 from engine.offset_range import OffsetRange
 from engine.parquet.ranged_file import ReadCount
 from engine.parquet.settings import ParquetSettings
 from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.table.data_file import FileDescription, FileName
 from engine.table.manifests import TableFile
+from engine.table.merge.copied_rows import CopiedRows
 from engine.table.merge.gain import Gain, Reasons
 from engine.table.merge.plan import Knowledge, Missing, retry_reason
 from engine.table.merge.stored_file import StoredFile
@@ -140,6 +139,7 @@ class _Merge:
         self._count = ReadCount()
         self._gain = Gain()
         self._reasons = Reasons()
+        self._copies = CopiedRows(task.table.schema)
         epoch = max(file.leader_epoch for file in task.files)
         name = FileName(partition=task.files[0].partition, range=task.range, leader_epoch=epoch, attempt=task.attempt)
         clustering = None if task.clustering is None else task.clustering.within(task.table.schema)
@@ -149,6 +149,7 @@ class _Merge:
         for file in self._task.files:
             with _named(self._task.table, file):
                 self._add(StoredFile(table=self._task.table, file=file, count=self._count))
+        self._write_copies()
         new, gain = self._new, self._gain
         is_better = not self._task.redecode or (gain.gained > 0 and gain.lost == 0)
         description = new.finish() if is_better else None
@@ -166,31 +167,37 @@ class _Merge:
 
     def _add(self, stored: StoredFile) -> None:
         path = stored.file.path
-        if path in self._ways.copied:
-            return self._copy(stored)
-        if self._task.redecode or path in self._ways.decoded or self._would_gain(stored):
-            return self._decode(stored)
-        try:
-            return self._copy(stored)
-        except Invalid as error:
-            _log.warning("rows_not_copied", topic=self._task.table.topic, file=path, problem=error.problem)
-            raise _OtherWay(replace(self._ways, decoded=self._ways.decoded | {path})) from error
+        decodes = self._task.redecode or path in self._ways.decoded or self._would_gain(stored)
+        if decodes and path not in self._ways.copied:
+            self._write_copies()
+            self._decode(stored)
+        else:
+            self._copy(stored)
 
     def _would_gain(self, stored: StoredFile) -> bool:
         return stored.file.reason_rows != 0 and retry_reason(Missing.of(stored.footer), self._known) is not None
 
     def _copy(self, stored: StoredFile) -> None:
-        """Rows as they are, in the columns of now. What their digest is, the footer says: who reads the new file back
-        compares. Raises Invalid where a column is none of the table's."""
-        table, reasons = self._task.table, 0
+        """Rows as they are, in the columns of now. Their digest is the footer's: the proof of the new file compares."""
+        error, reasons = self._task.table.layout.error, 0
         for rows in stored.rows():
-            for batch in rows.to_batches():
-                copied = _in_schema(batch, table.schema)
-                self._new.copy(copied)
-                why = copied.column(table.layout.error)
+            if error in rows.schema.names:
+                why = rows.column(error)
                 self._reasons.add(why)
                 reasons += len(why) - why.null_count
+            if not self._copies.fits(rows):
+                self._write_copies()
+            self._copies.add(stored.file.path, rows)
         self._new.note_copied(stored.footer, has_reasons=reasons > 0)
+
+    def _write_copies(self) -> None:
+        copied = frozenset(self._copies.files)
+        try:
+            for rows in self._copies.take():
+                self._new.copy(rows)
+        except Invalid as error:
+            _log.warning("rows_not_copied", topic=self._task.table.topic, files=sorted(copied), problem=error.problem)
+            raise _OtherWay(replace(self._ways, decoded=self._ways.decoded | copied)) from error
 
     def _decode(self, stored: StoredFile) -> None:
         """Rows to records as consumers get them, and to rows by what is known now."""
@@ -218,17 +225,6 @@ class _Merge:
 
     def close(self) -> None:
         self._new.close()
-
-
-def _in_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    found = {name: rows.column(name) for name in rows.schema.names}
-    if found.keys() - set(schema.names):
-        raise Invalid(f"the file has the columns {sorted(found.keys() - set(schema.names))}, which the table has not")
-    columns = [
-        filled(found[field.name], field.type) if field.name in found else pa.nulls(rows.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 @contextmanager

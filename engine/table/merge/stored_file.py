@@ -9,14 +9,18 @@ from functools import cached_property
 import pyarrow as pa
 
 from engine.errors import Corrupt
-from engine.parquet.footer import ParquetFooter
-from engine.parquet.page_reader import read_rows, whole_group
+from engine.parquet.footer import ByteRange, ParquetFooter
+from engine.parquet.page_reader import decoded_groups, read_rows, whole_group
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
 from engine.table.data_file import FileFooter, check_footer
 from engine.table.manifests import TableFile
 from engine.table.rows.window_rows import in_offset_order
 from engine.table.topic_table import TableFacts
 from engine.table.windows import window_starts
+
+WHOLE_FILE_BYTES = 4 << 20
+"""A file of up to this size is read by one request, and by the library alone: of a file of a few rows, taking row
+groups apart costs more than decoding them."""
 
 _NOTHING_KEPT = 1
 """Bytes of the cache of row groups: each is read once."""
@@ -60,9 +64,8 @@ class StoredFile:
         return footer
 
     def rows(self) -> Iterator[pa.Table]:
-        """In offset order, up to a row group at a time; columns that are null in all of these may be left out.
-
-        Raises Corrupt, Unavailable.
+        """In offset order, up to a row group at a time, in plain columns; those that are null in all of these may be
+        left out. Raises Corrupt, Unavailable.
         """
         starts = window_starts(self.footer.windows, len(self._parsed.group_at), file=self.file.path)
         return in_offset_order(self.groups(), starts, self.table.layout.offset)
@@ -71,16 +74,12 @@ class StoredFile:
         """A row group at a time, in the file's order; columns that are null in all of its rows, and those ``unread``,
         are left out. Raises Corrupt, Unavailable."""
         source, parsed = self._source, self._parsed
+        if self.file.size_bytes <= WHOLE_FILE_BYTES and not unread:
+            (content,) = source.read([ByteRange(start=0, size=self.file.size_bytes)])
+            yield from decoded_groups(content, self.file.path)
+            return
         for index in range(len(parsed.group_at)):
             group = parsed.row_group(index)
             if any(chunk.column.top not in unread for _, chunk in group.readable()):
-                yield read_rows(
-                    source,
-                    parsed,
-                    group,
-                    None,
-                    whole_group(group, None),
-                    is_sequential=True,
-                    unread=unread,
-                    is_plain=self.footer.windows is not None,
-                )
+                run = whole_group(group, None)
+                yield read_rows(source, parsed, group, None, run, is_sequential=True, unread=unread, is_plain=True)

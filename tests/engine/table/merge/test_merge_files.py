@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from structlog.testing import capture_logs
 
-from engine.formats.codec import CodecSpec
+from engine.errors import Corrupt, Invalid
+from engine.formats.avro.codec import AvroCodec
+from engine.formats.codec import CodecSpec, Decoded, Verdict
 from engine.fsck.check import fsck_table
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST
+from engine.records.records import ByteSpans
 from engine.table.columns import TableLayout
 from engine.table.data_file import FileFooter
+from engine.table.ledger import Outcome
+from engine.table.merge import copied_rows
+from engine.table.merge.merge_files import merge_files
+from engine.table.merge.stored_file import StoredFile
+from engine.table.proof.verifier import Verifier
+from engine.table.rows.parquet_writer import ParquetFileWriter
+from tests.compaction.damaged_file import damage
 from tests.engine.table.merge.merge_world import MergeWorld
-from tests.engine.table.table_examples import records_of
+from tests.engine.table.table_examples import append_of, empty_append, records_of
 
 
 def record(*fields: dict[str, Any]) -> dict[str, Any]:
@@ -169,3 +182,139 @@ def test_typed_keys_and_ranges_without_records_between_files(tmp_path: Path) -> 
     assert world.digest() == digest
     assert footer_of(world.files()[0].path).key_schema_ids == (1, 2)
     assert fsck_table(world.table, log_dirs=[]).findings == ()
+
+
+def test_damaged_file_is_named_with_its_place_and_nothing_is_replaced(orders: MergeWorld) -> None:
+    victim = orders.files()[1]
+    damage(victim.path)
+    before = list(orders.folder.rglob("*"))
+    with pytest.raises(Corrupt) as raised:
+        merge_files(orders.task())
+    assert (raised.value.file, raised.value.offset, raised.value.partition) == (victim.path, victim.range.start, 0)
+    assert list(orders.folder.rglob("*")) == before, "what was begun is gone"
+
+
+def test_whole_file_that_is_not_the_one_of_the_table_is_refused(orders: MergeWorld) -> None:
+    files = orders.files()
+    other = replace(files[1], footer_checksum=(files[1].footer_checksum or 0) ^ 1)
+    with pytest.raises(Corrupt, match="not the one that the table was given"):
+        merge_files(orders.task([files[0], other, files[2]]))
+
+
+def test_rows_that_are_not_what_the_footer_says_are_found_by_the_proof(
+    orders: MergeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_digest(stored: StoredFile) -> FileFooter:
+        said = whole(stored)
+        return replace(said, digest=replace(said.digest, crc32c=said.digest.crc32c ^ 1))
+
+    whole = StoredFile.footer.func
+    monkeypatch.setattr(StoredFile, "footer", property(other_digest))
+    task = orders.task()
+    merged = merge_files(task)
+    with pytest.raises(AssertionError, match="the rows have the digest"):
+        orders.proven(task, merged)
+
+
+def test_files_that_are_not_in_order_are_no_task(orders: MergeWorld) -> None:
+    one, two, three = orders.files()
+    for files in ([], [two, one], [one, replace(two, partition=1)], [one, one], [one, three, two]):
+        with pytest.raises(Invalid, match="can become one"):
+            replace(orders.task(), files=tuple(files))
+
+
+def test_file_that_would_lose_columns_is_copied_after_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = MergeWorld(tmp_path, CodecSpec(name="avro"))
+    world.know({1: TEXTS[1]})
+    world.append(records_of([order(1, 0), order(2, 1)]))
+    world.append(records_of([order(1, 2)], start=2))
+    rows = world.rows()["id"].to_pylist()
+    world.know({2: TEXTS[2]})
+    decode = AvroCodec.decode
+
+    def worse(self: AvroCodec, values: ByteSpans) -> Decoded:
+        found = decode(self, values)
+        found.verdict[:1] = Verdict.KEEP_RAW
+        return found
+
+    digest = world.digest()
+    monkeypatch.setattr(AvroCodec, "decode", worse)
+    merged = world.merge()
+    assert merged.lost == 1
+    assert world.rows()["id"].to_pylist() == rows
+    assert world.digest() == digest
+    assert footer_of(world.files()[0].path).unresolved == {2: 1}, "it is still worth a try"
+
+
+def test_file_with_a_column_that_does_not_fit_goes_through_records(
+    orders: MergeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest, rows = orders.digest(), orders.rows().to_pylist()
+
+    def narrow_minded(array: pa.Array, kind: pa.DataType) -> pa.Array:
+        if array.type != kind:
+            raise Invalid("no")
+        return array
+
+    monkeypatch.setattr(copied_rows, "filled", narrow_minded)
+    with capture_logs() as logged:
+        merged = orders.merge()
+    assert [event["event"] for event in logged].count("rows_not_copied") == 2
+    assert (merged.lost, orders.digest(), orders.rows().to_pylist()) == (0, digest, rows)
+
+
+def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
+    world = MergeWorld(tmp_path, CodecSpec(name="string"))
+    start, rows = 0, 20_000
+    for _ in range(14):
+        world.append(records_of([b"%064d" % (start + number) for number in range(rows)], start=start))
+        start += rows
+    peaks = []
+    for files in (world.files()[:7], world.files()):
+        pa.default_memory_pool().release_unused()
+        before = pa.total_allocated_bytes()
+        with AllocationPeak() as peak:
+            merge_files(world.task(files))
+        peaks.append(peak.allocated_bytes - before)
+    assert peaks[1] <= 1.2 * peaks[0], "twice as many files, and no more than a row group more"
+
+
+class AllocationPeak:
+    """What Arrow has allocated at most, as it is seen whenever rows are written."""
+
+    def __init__(self) -> None:
+        self.allocated_bytes = 0
+        self._patched = pytest.MonkeyPatch()
+
+    def __enter__(self) -> AllocationPeak:
+        write = ParquetFileWriter.write
+
+        def seen(writer: ParquetFileWriter, rows: pa.RecordBatch, *, is_lent: bool = True) -> None:
+            self.allocated_bytes = max(self.allocated_bytes, pa.total_allocated_bytes())
+            write(writer, rows, is_lent=is_lent)
+            self.allocated_bytes = max(self.allocated_bytes, pa.total_allocated_bytes())
+
+        self._patched.setattr(ParquetFileWriter, "write", seen)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._patched.undo()
+
+
+def test_ranges_without_records_between_files_are_covered_by_the_new_one(tmp_path: Path) -> None:
+    world = MergeWorld(tmp_path, CodecSpec(name="string"))
+    world.append(records_of([b"a", b"b"]))
+    table = world.writer.commit(world.table, [empty_append(2, 10)]).table
+    world.table = table
+    world.append(records_of([b"c"], start=10))
+    skipping = replace(append_of(world.table, 20, 25), skipped=OffsetRange(start=11, end=20))
+    world.table = world.writer.commit(world.table, [skipping]).table
+    digest = world.digest()
+    world.merge()
+    (new,) = world.files()
+    assert new.range == OffsetRange(start=0, end=25)
+    assert world.digest() == digest
+    assert fsck_table(world.table, log_dirs=[]).findings == ()
+    verified = Verifier().verified_range(world.table, 0, new.range)
+    assert verified is not None
+    assert world.writer.commit(world.table, [append_of(world.table, 25, 30)]).results[0].outcome is Outcome.COMMITTED
