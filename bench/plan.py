@@ -10,6 +10,7 @@ from typing import Any
 
 from bench import (
     commit_rate,
+    compaction,
     consumer_replay,
     daemon_memory,
     freshness,
@@ -43,6 +44,7 @@ GROUPS = {
     "values": "value formats in process, and which values need raw bytes",
     "native": "broker, plugin and daemon: consumers, memory",
     "commits": "several writers to one table, on SQLite and on a REST catalog",
+    "compaction": "merging files, and Spark's rewrite_data_files on the same ones",
     "freshness": "from produce to visible, and what a small range costs",
 }
 _DROPPED_TIMEOUT_SECONDS = 300.0
@@ -69,7 +71,7 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
         say(GROUPS["values"])
         found += value_formats.measure(repetitions=scale.repetitions)
         found += value_shares.measure(folder / "values")
-    if wanted - {"values", "native", "commits", "freshness"}:
+    if wanted - {"values", "native", "commits", "compaction", "freshness"}:
         found += _on_plain_broker(folder / "plain", scale, wanted, say)
     if "native" in wanted:
         say(GROUPS["native"])
@@ -78,6 +80,9 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
         say(GROUPS["freshness"])
         found += small_ranges.measure(folder / "small", repetitions=scale.repetitions)
         found += freshness.measure(folder / "freshness")
+    if "compaction" in wanted:
+        say(GROUPS["compaction"])
+        found += compaction.measure(folder / "compaction", repetitions=scale.repetitions, say=say)
     if "commits" in wanted:
         say(GROUPS["commits"])
         found += commit_rate.measure(folder / "commits", commits=scale.commits)
