@@ -8,7 +8,6 @@ from itertools import islice
 
 import structlog
 
-from engine.clock import thread_cpu_ms
 from engine.errors import FloebergError, Invalid
 from engine.fault_points import FaultPoint, reach
 from engine.table.commit.replacement import FileReplacement
@@ -19,7 +18,7 @@ from engine.table.merge.merge_files import Merged, MergeTask, merge_files
 from engine.table.proof.verification import Verification
 from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.table.topic_table import TopicTable
-from workers.workers import Answered, ReadBackTask, Workers, proof_of, read_back
+from workers.workers import Answered, ReadBackTask, Workers, proof_of, timed_read_back
 
 _log = structlog.get_logger(__name__)
 
@@ -122,7 +121,7 @@ class FileReplacer:
         }
         waiting = iter(files.items())
         while wave := dict(islice(waiting, self.parallel)):
-            for which, answer in self.workers.run(_timed_read_back, wave):
+            for which, answer in self.workers.run(timed_read_back, wave):
                 evidence: Answered[Verification]
                 evidence, cpu_ms = (answer, 0) if isinstance(answer, FloebergError) else answer
                 found.cpu_ms += cpu_ms
@@ -148,12 +147,6 @@ class FileReplacer:
             found.done[key] = Replaced(task=tasks[key], merged=written[key], outcome=outcome)
             if outcome is Outcome.GONE:
                 _tell_unreferenced(replacement.descriptions, "somebody else changed the files that it was to replace")
-
-
-def _timed_read_back(task: ReadBackTask) -> tuple[Verification, int]:
-    """As ``read_back``, with the CPU time that it took, in milliseconds."""
-    began_ms = thread_cpu_ms()
-    return read_back(task), thread_cpu_ms() - began_ms
 
 
 def _tell_unreferenced(files: tuple[FileDescription, ...], reason: str) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import ANY
 
 import duckdb
 import pytest
 
 from compaction.compaction_limits import CompactionLimits
+from compaction.compaction_loop import CompactionLoop
+from compaction.compaction_report import Backlog
 from compaction.merge_limits import Demand, MergeLimits
 from engine.errors import Corrupt, Unavailable
 from engine.fault_points import FaultPoint, armed
@@ -19,11 +22,13 @@ from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.table.manifests import ManifestReader, TableFile
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from tests.compaction.damaged_file import damage
 from tests.support.repairing_daemon import RepairingDaemon
 from tests.tiering.tiering_world import STRINGS, TieringWorld
+from workers.workers import InProcessWorkers
 
 EAGER = MergeLimits(newest_left=1, least_growth=4, most_growth=4, look_interval_ms=0)
 """Five files are four that become one, and the newest."""
@@ -308,6 +313,41 @@ def test_nothing_is_begun_while_tiering_is_behind(growing: Growing) -> None:
     growing.append(daemon, 5)
     daemon.compaction.note_topics({}, may_work=False)
     assert not daemon.compaction.turn().has_tried
+
+
+def test_files_stay_as_they_are_where_merging_is_off(growing: Growing) -> None:
+    daemon = growing.daemon()
+    off = CompactionLoop(
+        writer=growing.world.writer(),
+        workers=InProcessWorkers(),
+        verifier=Verifier(),
+        clock=growing.world.clock,
+        limits=CompactionLimits(merge=EAGER, enabled=False),
+    )
+    daemon.loop.on_cycle(lambda report: off.note_topics(report.led, may_work=True))
+    growing.append(daemon, 5)
+    assert not off.turn().has_tried
+    assert daemon.compaction.turn().merge.merged == 1
+
+
+def test_topics_take_turns(growing: Growing) -> None:
+    (notes,) = growing.world.broker.create_topic("notes")
+    other = Growing(growing.world, notes)
+    daemon = growing.daemon(replace(EAGER, groups_per_turn=1, files_per_group=4, least_growth=2, most_growth=2))
+    growing.append(daemon, 9)
+    other.append(daemon, 9)
+    assert [daemon.compaction.turn().merge.merged for _ in range(2)] == [1, 1]
+    assert growing.ranges()[0] == other.ranges()[0] == (0, 8)
+    assert daemon.compaction.report().backlog == Backlog(groups=2, files=8, size_bytes=ANY)
+
+
+def test_file_of_a_partition_led_elsewhere_is_left_to_its_leaders_daemon(growing: Growing) -> None:
+    daemon = growing.daemon()
+    growing.append(daemon, 5)
+    growing.world.broker.port.set_view(growing.partition, leader_id=9)
+    again = growing.daemon()
+    again.loop.cycle()
+    assert not again.compaction.turn().has_tried
 
 
 def test_work_is_followed_by_a_pause_that_keeps_the_share() -> None:
