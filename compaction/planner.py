@@ -24,6 +24,7 @@ class MergeReason(StrEnum):
     QUIET = "nothing was added to the partition for a while, and they are many"
     CROWDED = "they are too many, large and small by turns"
     ASKED = "somebody asked for it"
+    CLUSTERED = "it is large, and its rows are in stream order where the topic asks for windows"
 
 
 class LeftReason(StrEnum):
@@ -39,7 +40,7 @@ class LeftReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeGroup:
-    """Files that become one, in the order of their offsets."""
+    """Files that become one, in the order of their offsets; a single one where its rows are put in another order."""
 
     files: tuple[TableFile, ...]
     reason: MergeReason
@@ -100,17 +101,26 @@ def plan_merges(
     *,
     quiet: Collection[int] = (),
     held: Mapping[str, str] | None = None,
+    is_clustered: bool = False,
     is_asked: bool = False,
 ) -> MergePlan:
     """Group the ``files`` of a table, sorted, adopted ranges and all others that stand between among them.
 
     ``quiet``: partitions to which nothing was added for a while; ``held``: files to leave for now, by path, and why;
-    ``is_asked``: somebody asks for all that can be done, whatever it costs.
+    ``is_clustered``: rows are to be clustered, however files are now; ``is_asked``: somebody asks for all that can be
+    done, whatever it costs.
     """
     groups: list[MergeGroup] = []
     left: list[LeftFile] = []
     for partition, theirs in by_partition(files).items():
-        planner = _PartitionPlanner(theirs, limits, held or {}, is_quiet=partition in quiet, is_asked=is_asked)
+        planner = _PartitionPlanner(
+            theirs,
+            limits,
+            held or {},
+            is_clustered=is_clustered,
+            is_quiet=partition in quiet,
+            is_asked=is_asked,
+        )
         planner.run()
         groups += planner.groups
         left += planner.left
@@ -125,9 +135,11 @@ class _PartitionPlanner:
         limits: MergeLimits,
         held: Mapping[str, str],
         *,
+        is_clustered: bool,
         is_quiet: bool,
         is_asked: bool,
     ) -> None:
+        self._is_clustered = is_clustered
         self._files = files
         self._limits = limits
         self._held = held
@@ -152,7 +164,11 @@ class _PartitionPlanner:
                 run.append(file)
                 continue
             self._plan(run)
-            self.left.append(left)
+            if left.reason is LeftReason.LARGE and self._is_clustered and file.clustering_checksum is None:
+                # Large ones are merged no more: without this, what tiering wrote whole would never have its windows.
+                self.groups.append(MergeGroup(files=(file,), reason=MergeReason.CLUSTERED))
+            else:
+                self.left.append(left)
             run = []
         self._plan(run)
 

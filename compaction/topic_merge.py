@@ -169,7 +169,15 @@ class TopicMerge:
         wanted = [file for file in files if partitions is None or file.partition in partitions]
         held = {path: str(held.error) for path, held in self._held.items()}
         held |= dict.fromkeys(self._deleted_from, "rows were deleted from it")
-        return plan_merges(wanted, self._limits, quiet=self._quiet(wanted), held=held, is_asked=self._is_asked)
+        clustering = self._schemas.clustering
+        return plan_merges(
+            wanted,
+            self._limits,
+            quiet=self._quiet(wanted),
+            held=held,
+            is_clustered=clustering is not None and clustering.within(self.table.facts.schema) is not None,
+            is_asked=self._is_asked,
+        )
 
     def _quiet(self, files: Collection[TableFile]) -> frozenset[int]:
         now_ms = self._clock.monotonic_ms()

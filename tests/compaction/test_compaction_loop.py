@@ -24,6 +24,7 @@ from engine.reading.log_reader import LogReader
 from engine.table.manifests import ManifestReader, TableFile
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
+from engine.table.windows import Clustering
 from engine.topic_partition import TopicIdPartition
 from tests.compaction.damaged_file import damage
 from tests.support.repairing_daemon import RepairingDaemon
@@ -348,6 +349,19 @@ def test_file_of_a_partition_led_elsewhere_is_left_to_its_leaders_daemon(growing
     again = growing.daemon()
     again.loop.cycle()
     assert not again.compaction.turn().has_tried
+
+
+def test_large_file_gets_its_windows_once(growing: Growing) -> None:
+    rule = replace(STRINGS, clustering=Clustering(columns=("value",)))
+    daemon = RepairingDaemon(growing.world, (rule,), merge_limits=replace(EAGER, target_file_bytes=4000))
+    growing.append(daemon)
+    assert growing.files()[0].clustering_checksum is None
+    assert daemon.compaction.turn().merge.merged == 1
+    (file,) = growing.files()
+    assert (file.range.start, file.range.end) == (0, 2)
+    assert file.clustering_checksum == Clustering(columns=("value",)).checksum
+    assert not daemon.compaction.turn().has_tried
+    growing.check_whole()
 
 
 def test_work_is_followed_by_a_pause_that_keeps_the_share() -> None:

@@ -78,6 +78,17 @@ def test_large_adopted_and_held_files_end_a_run() -> None:
     ]
 
 
+def test_large_file_in_stream_order_is_written_once_more_where_the_topic_asks_for_windows() -> None:
+    files = files_of([501, 10, 600])
+    files[2] = replace(files[2], clustering_checksum=7)
+    plan = plan_merges(files, LIMITS, is_clustered=True)
+    assert [(group.reason, sizes) for group, sizes in zip(plan.groups, sizes_of(plan), strict=True)] == [
+        (MergeReason.CLUSTERED, [501])
+    ]
+    assert left_of(plan) == [LeftReason.NEWEST, LeftReason.LARGE]
+    assert not plan_merges(files, LIMITS).groups
+
+
 def test_ranges_without_a_record_end_no_run() -> None:
     assert sizes_of(plan_merges(files_of([10] * 14, gap=7), LIMITS)) == [[10] * 10]
 
