@@ -14,6 +14,7 @@ from bench import (
     consumer_replay,
     daemon_memory,
     freshness,
+    quiet_partitions,
     random_fetch,
     reference,
     replay,
@@ -43,6 +44,7 @@ GROUPS = {
     "stages": "tiering in process by stage",
     "values": "value formats in process, and which values need raw bytes",
     "native": "broker, plugin and daemon: consumers, memory",
+    "idle": "10, 1,000 and 5,000 partitions in which nothing happens",
     "commits": "several writers to one table, on SQLite and on a REST catalog",
     "compaction": "merging files, and Spark's rewrite_data_files on the same ones",
     "freshness": "from produce to visible, and what a small range costs",
@@ -54,13 +56,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is measured: orders in each topic, bytes of a segment, repetitions, random fetches, commits a table."""
+    """How much is measured: orders in each topic, bytes of a segment, repetitions, random fetches, commits a table,
+    quiet partitions and for how long."""
 
     order_count: int
     segment_bytes: int
     repetitions: int
     fetches: int
     commits: int = 120
+    quiet_partitions: tuple[int, ...] = (10, 1_000, 5_000)
+    quiet_seconds: float = 40.0
 
 
 def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -> list[Measurement]:
@@ -71,7 +76,7 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
         say(GROUPS["values"])
         found += value_formats.measure(repetitions=scale.repetitions)
         found += value_shares.measure(folder / "values")
-    if wanted - {"values", "native", "commits", "compaction", "freshness"}:
+    if wanted - {"values", "native", "idle", "commits", "compaction", "freshness"}:
         found += _on_plain_broker(folder / "plain", scale, wanted, say)
     if "native" in wanted:
         say(GROUPS["native"])
@@ -83,6 +88,9 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
     if "compaction" in wanted:
         say(GROUPS["compaction"])
         found += compaction.measure(folder / "compaction", repetitions=scale.repetitions, say=say)
+    if "idle" in wanted:
+        say(GROUPS["idle"])
+        found += quiet_partitions.measure(folder / "idle", sizes=scale.quiet_partitions, seconds=scale.quiet_seconds)
     if "commits" in wanted:
         say(GROUPS["commits"])
         found += commit_rate.measure(folder / "commits", commits=scale.commits)

@@ -187,5 +187,5 @@ class Daemon:
 
 def _ring(commits: CommitSignal, report: CycleReport) -> None:
     """Wake the copies that wait for a range that was committed, or that was found damaged."""
-    troubled = [partition.partition for partition in report.partitions if partition.problem is not None]
+    troubled = [partition.partition for partition in report.attended if partition.problem is not None]
     commits.ring([(changed.topic_id, changed.partition) for changed in (*report.committed, *troubled)])

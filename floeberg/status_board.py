@@ -42,7 +42,9 @@ class StatusBoard:
             version=version, phase=Phase.STARTING, started_ms=clock.now_ms(), now_ms=clock.now_ms()
         )
         self._began_at_ms = self._heard_at_ms = clock.monotonic_ms()
-        self._counted: dict[tuple[str, int], _Counts] = {}
+        self._reports: tuple[PartitionReport, ...] = ()
+        self._known: dict[TopicIdPartition, PartitionReport] = {}
+        self._counted: dict[TopicIdPartition, _Counts] = {}
         self._cycle_bounds: list[BoundSource] = []
         self._bounds_now: list[BoundSource] = [open_file_bound]
         self._sources: Callable[[], tuple[SourceHealth, ...]] = tuple
@@ -50,7 +52,7 @@ class StatusBoard:
         self._compaction: Callable[[], CompactionReport] = CompactionReport
         self._copies = CopyRequests(clock)
         self._kept: Callable[[TopicIdPartition], KeptRows] = lambda _: KeptRows()
-        self._copy_awaited_ms: dict[tuple[str, int], int] = {}
+        self._copy_awaited_ms: dict[TopicIdPartition, int] = {}
         self.metrics = Metrics(self.status)
 
     def watch_each_cycle(self, bounds: BoundSource) -> None:
@@ -62,11 +64,11 @@ class StatusBoard:
         self._bounds_now.append(bounds)
 
     def watch_copies(self, copies: CopyRequests) -> None:
-        """Take from here, after each cycle, what the broker asked for."""
+        """Take from here what the broker asked for."""
         self._copies = copies
 
     def watch_kept(self, kept: Callable[[TopicIdPartition], KeptRows]) -> None:
-        """Ask here, after each cycle, for the rows of a partition that keep their bytes."""
+        """Ask here for the rows of a partition that keep their bytes, whenever somebody asks for the status."""
         self._kept = kept
 
     def watch_compaction(self, report: Callable[[], CompactionReport]) -> None:
@@ -84,19 +86,18 @@ class StatusBoard:
     def status(self) -> DaemonStatus:
         """The newest status, with the time and the memory of now."""
         with self._lock:
-            status, heard_at_ms = self._status, self._heard_at_ms
+            status, heard_at_ms, reports = self._status, self._heard_at_ms, self._reports
+            copy_awaited_ms = dict(self._copy_awaited_ms)
         monotonic_ms = self._clock.monotonic_ms()
-        silent_ms = monotonic_ms - heard_at_ms
         damages = self._damages()
         return replace(
             status,
             now_ms=self._clock.now_ms(),
             uptime_ms=monotonic_ms - self._began_at_ms,
-            silent_ms=silent_ms,
-            # Who waited when the last cycle ended has waited on since.
+            silent_ms=monotonic_ms - heard_at_ms,
             partitions=tuple(
-                replace(partition, lag_ms=partition.lag_ms + silent_ms) if partition.lag_ms else partition
-                for partition in status.partitions
+                self._partition_status(report, copy_awaited_ms.get(report.partition), monotonic_ms)
+                for report in reports
             ),
             bounds=(*status.bounds, *(bound for source in self._bounds_now for bound in source())),
             damages=damages.newest,
@@ -117,7 +118,7 @@ class StatusBoard:
         self.metrics.count_cycle(duration_seconds=whole_ms / 1000, commits=report.commits)
         for error in _errors(report):
             self.metrics.count_error(error.kind)
-        for partition in report.partitions:
+        for partition in report.attended:
             self._count(partition)
         spool = BoundUse(name="spool_max_bytes", used=report.spool_bytes, limit=self._limits.spool_max_bytes)
         bounds = (spool, *(bound for source in self._cycle_bounds for bound in source()))
@@ -125,6 +126,8 @@ class StatusBoard:
         saw_nothing = bool(report.problems) and not report.partitions
         with self._lock:
             self._heard_at_ms = self._clock.monotonic_ms()
+            if not saw_nothing:
+                self._note_partitions(report)
             self._status = replace(
                 self._status,
                 cluster_id=report.cluster_id or self._status.cluster_id,
@@ -132,34 +135,43 @@ class StatusBoard:
                 last_commit_ms=now_ms if report.commits else self._status.last_commit_ms,
                 cycle_count=self._status.cycle_count + 1,
                 commit_count=self._status.commit_count + report.commits,
-                partitions=self._status.partitions
-                if saw_nothing
-                else tuple(map(self._partition_status, report.partitions)),
                 problems=tuple(str(problem) for problem in report.problems),
                 problem_kinds=tuple(problem.kind for problem in report.problems),
                 bounds=self._status.bounds if saw_nothing else bounds,
             )
 
-    def _partition_status(self, report: PartitionReport) -> PartitionStatus:
-        key = (report.partition.topic_id, report.partition.partition)
-        asked = self._copies.of(*key)
-        now_ms = self._clock.monotonic_ms()
-        waits = awaits_copy(
+    def _note_partitions(self, report: CycleReport) -> None:
+        self._reports = report.partitions
+        for partition in report.attended:
+            who, before = partition.partition, self._known.get(partition.partition)
+            # A copy that was asked for since ended the wait; what is committed now begins another.
+            waited = before is not None and self._awaits_copy(before)
+            since_ms = self._copy_awaited_ms.pop(who, None)
+            if self._awaits_copy(partition):
+                self._copy_awaited_ms[who] = self._clock.monotonic_ms() if since_ms is None or not waited else since_ms
+            self._known[who] = partition
+
+    def _awaits_copy(self, report: PartitionReport) -> bool:
+        asked = self._copies.of(report.partition.topic_id, report.partition.partition)
+        return awaits_copy(
             native=report.status.native,
             leads_here=report.status.leader_here,
             closed_end=report.closed_end,
             committed_here=report.status.rows > 0,
             safe_end=None if asked is None else asked.safe_end,
         )
-        since_ms = self._copy_awaited_ms.setdefault(key, now_ms) if waits else self._copy_awaited_ms.pop(key, None)
-        kept = self._kept(report.partition)
+
+    def _partition_status(self, report: PartitionReport, copy_awaited_ms: int | None, now_ms: int) -> PartitionStatus:
+        asked = self._copies.of(report.partition.topic_id, report.partition.partition)
+        kept, since_ms = self._kept(report.partition), report.untiered_since_ms
         return replace(
             report.status,
+            lag_ms=0 if since_ms is None else now_ms - since_ms,
             reason_rows=kept.with_reason,
             awaiting_rows=kept.awaiting_schema,
             copied_end=None if asked is None or asked.safe_end < 0 else asked.safe_end,
             copy_wait_ms=copy_wait_ms(
-                waits_since_ms=since_ms if waits else None,
+                waits_since_ms=copy_awaited_ms if self._awaits_copy(report) else None,
                 last_asked_ms=None if asked is None else asked.last_ms,
                 now_ms=now_ms,
             ),
@@ -169,9 +181,9 @@ class StatusBoard:
         """Reports count since the start; counters want what is new."""
         who, status = report.partition, report.status
         now = (status.rows, status.raw_rows, status.undecodable_rows, status.skipped_offsets)
-        before = self._counted.get((who.topic_id, who.partition), (0, 0, 0, 0))
+        before = self._counted.get(who, (0, 0, 0, 0))
         rows, raw, undecodable, skipped = (after - had for after, had in zip(now, before, strict=True))
-        self._counted[who.topic_id, who.partition] = now
+        self._counted[who] = now
         # Nothing is counted too: a counter that begins with its first increase shows none.
         self.metrics.count_rows(who.topic, typed=rows - raw - undecodable, raw=raw, undecodable=undecodable)
         self.metrics.count_skipped(who.topic, skipped)
@@ -203,7 +215,7 @@ def _compaction_status(report: CompactionReport) -> CompactionStatus:
 
 
 def _errors(report: CycleReport) -> tuple[FloebergError, ...]:
-    of_partitions = tuple(part.problem for part in report.partitions if part.problem is not None)
+    of_partitions = tuple(part.problem for part in report.attended if part.problem is not None)
     return (*report.problems, *of_partitions)
 
 

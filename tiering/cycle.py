@@ -20,6 +20,7 @@ from engine.table.commit.range_append import CommitResult
 from engine.table.ledger import Outcome
 from engine.topic_partition import TopicIdPartition
 from tiering.cycle_report import CycleReport, PartitionReport
+from tiering.kept_reports import KeptReports
 from tiering.observation import PartitionState
 from tiering.observer import Observed, StateObserver
 from tiering.partition_record import PartitionRecords, report_partition
@@ -28,7 +29,6 @@ from tiering.range_work import RangeWork, ReadyAppend
 from tiering.segment_hold import SegmentHold
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
-from topics.topic_schemas import LedTopic
 
 _log = structlog.get_logger(__name__)
 
@@ -42,6 +42,7 @@ class CycleParts:
     hold: SegmentHold
     work: RangeWork
     records: PartitionRecords
+    reports: KeptReports
     clock: Clock
     limits: TieringLimits
 
@@ -147,6 +148,9 @@ class Cycle:
         committed: dict[TopicIdPartition, tuple[OffsetRange, ...]] = {}
         for item in self._added:
             committed[item.planned.partition] = (*committed.get(item.planned.partition, ()), item.planned.range)
+        attended, kept = tuple(map(self._report_of, observed.states)), self._parts.reports
+        kept.note(observed.states, attended, observed.gone)
+        self._parts.observer.settle(observed.states, plan)
         return CycleReport(
             started_ms=self._started_ms,
             cluster_id=observed.cluster_id,
@@ -156,10 +160,11 @@ class Cycle:
             records=sum(item.append.digest.record_count for item in self._added),
             value_bytes=sum(item.value_bytes for item in self._added),
             committed=committed,
-            partitions=tuple(map(self._report_of, observed.states)),
+            partitions=kept.partitions,
+            attended=attended,
             problems=observed.problems,
             spool_bytes=self._parts.hold.spool.size_bytes,
-            led=self._led_here(observed.states),
+            led=kept.led,
             is_idle=not plan.ranges,
             more=is_limited and self._commits > 0,
         )
@@ -225,19 +230,6 @@ class Cycle:
     def _elapsed_ms(self) -> int:
         return self._parts.clock.monotonic_ms() - self._began_ms
 
-    def _led_here(self, states: Sequence[PartitionState]) -> dict[str, LedTopic]:
-        """The topics with the partitions that this loop's broker leads."""
-        led: dict[str, set[int]] = {}
-        for state in states:
-            if state.is_leader and state.failure is None:
-                led.setdefault(state.partition.topic_id, set()).add(state.partition.partition)
-        topics = {topic_id: self._parts.topics.get(topic_id) for topic_id in led}
-        return {
-            topic_id: LedTopic(schemas=topic.schemas, table=topic.table, partitions=frozenset(led[topic_id]))
-            for topic_id, topic in topics.items()
-            if topic is not None and topic.table is not None
-        }
-
     def _report_of(self, state: PartitionState) -> PartitionReport:
         observer, topic = self._parts.observer, self._parts.topics.of(state.partition)
         entry = topic.ledger(state.partition.partition)
@@ -246,7 +238,8 @@ class Cycle:
             self._parts.records.of(state.partition),
             topic,
             view=observer.last_answered(state.partition),
-            lag_ms=observer.lag_ms(state.partition, 0 if entry is None else entry.end),
+            untiered_since_ms=observer.untiered_since_ms(state.partition, 0 if entry is None else entry.end),
+            now_ms=self._parts.clock.monotonic_ms(),
         )
 
 

@@ -15,9 +15,11 @@ from topics.topic_schemas import LedTopic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """One partition at the end of a cycle: ``status`` is what people are shown, the rest what the daemon acts on.
+    """One partition at the end of the last cycle that attended to it: ``status`` is what people are shown, the rest
+    what the daemon acts on.
 
     ``closed_end``: where the last closed segment ends that is in the log directory and wholly in the table.
+    ``untiered_since_ms`` (monotonic): since when its oldest stable record waits, so that its lag can be told later.
     """
 
     partition: TopicIdPartition
@@ -25,15 +27,17 @@ class PartitionReport:
     waiting: WaitingReason | None
     problem: FloebergError | None
     closed_end: int | None
+    untiered_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleReport:
     """``durations_ms`` by step (observe, rewrite, verify, commit, whole); ``problems`` that concern no one partition.
 
-    ``committed`` ranges by partition; ``value_bytes`` of the records in them; ``more`` is True when work was left for
-    a next cycle at once; ``led`` the topics with partitions that are led here, by topic id; ``is_idle`` is True when
-    there was nothing to tier.
+    ``partitions``: of all that are here; ``attended``: those among them that this cycle made again, every one with a
+    problem included. ``committed`` ranges by partition; ``value_bytes`` of the records in them; ``more`` is True when
+    work was left for a next cycle at once; ``led`` the topics with partitions that are led here, by topic id;
+    ``is_idle`` is True when there was nothing to tier.
     """
 
     started_ms: int
@@ -45,6 +49,7 @@ class CycleReport:
     value_bytes: int = 0
     committed: Mapping[TopicIdPartition, tuple[OffsetRange, ...]] = field(default_factory=dict)
     partitions: tuple[PartitionReport, ...] = ()
+    attended: tuple[PartitionReport, ...] = ()
     problems: tuple[FloebergError, ...] = ()
     spool_bytes: int = 0
     led: Mapping[str, LedTopic] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from tiering.cycle import Cycle, CycleParts
 from tiering.cycle_report import CycleReport
+from tiering.kept_reports import KeptReports
 from tiering.observer import StateObserver
 from tiering.partition_record import PartitionRecords
 from tiering.range_work import RangeWork
@@ -68,6 +69,7 @@ class TieringLoop:
             hold=SegmentHold(spool, self._limits),
             work=RangeWork(topics=topics, workers=workers, verifier=verifier, clock=clock),
             records=records,
+            reports=KeptReports(topics),
             clock=clock,
             limits=self._limits,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -143,17 +142,3 @@ class PartitionState:
         done = -1 if self.tiered_end is None else self.tiered_end
         stable = self.view.last_stable_offset
         return tuple(segment for segment in self.log.closed() if done < segment.range.end <= stable)
-
-
-def partitions_worth_asking(states: Collection[PartitionState]) -> frozenset[TopicIdPartition]:
-    """Led here, and with something beyond the ledger's end that the last stable offset decides about."""
-    return frozenset(
-        state.partition
-        for state in states
-        if state.is_leader
-        and state.log is not None
-        and (
-            state.freshness_ms is not None
-            or (state.log.closed_end is not None and state.log.closed_end > (state.tiered_end or 0))
-        )
-    )

@@ -1,158 +1,44 @@
-"""Brings together what the log directories, the broker, the spool and the tables say, one state a partition.
+"""Brings together what the log directories, the broker, the spool and the tables say, one state an attended partition.
 
-The broker is asked as rarely as that can be: leaders each cycle, offsets where they decide something.
+Which partitions these are, and what can be missed how long, is told in docs/tiering.md.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine.broker import Broker, PartitionView
 from engine.clock import Clock
-from engine.errors import FloebergError, Invalid
+from engine.errors import FloebergError
 from engine.fault_points import FaultPoint, reach
 from engine.kafka_log.offset_index import position_before
 from engine.topic_partition import TopicIdPartition
-from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
+from tiering.attention import Attention, may_rest
+from tiering.broker_watch import BrokerWatch
+from tiering.observation import PartitionLog, PartitionState
 from tiering.partition_record import PartitionRecords
+from tiering.planner import RangePlan
 from tiering.spool import LogDirClaims, Spool
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
 from tiering.watcher import LogObservation, LogWatcher
 from topics.topic_rule import TopicRule, rule_of
 
-_SAMPLES = 256
-"""Offsets remembered a partition: when they are more, every second one goes, and the lag gets coarser with its age."""
-
-_REMOTE_STORAGE = "remote.storage.enable"
-_COPY_DISABLED = "remote.log.copy.disable"
-
-
-class StableHistory:
-    """One partition's last stable offsets over time. Times are monotonic milliseconds, so that no wait is negative."""
-
-    def __init__(self) -> None:
-        self._samples: deque[tuple[int, int]] = deque()
-
-    def note(self, now_ms: int, stable_offset: int) -> None:
-        """Remember what the leader said just now. Offsets that did not rise add nothing."""
-        if self._samples and stable_offset <= self._samples[-1][1]:
-            return
-        self._samples.append((now_ms, stable_offset))
-        if len(self._samples) > _SAMPLES:
-            kept = [sample for index, sample in enumerate(self._samples) if index % 2 == 0]
-            self._samples = deque([*kept[:-1], self._samples[-1]])
-
-    def untiered_since_ms(self, tiered_end: int) -> int | None:
-        """When a stable offset beyond ``tiered_end`` was first seen; None while there is none."""
-        while self._samples and self._samples[0][1] <= tiered_end:
-            self._samples.popleft()
-        return self._samples[0][0] if self._samples else None
-
-
-class BrokerWatch:
-    """What is known of the cluster, and how old it is. Every method may raise Unavailable."""
-
-    def __init__(self, broker: Broker, *, clock: Clock, limits: TieringLimits) -> None:
-        self._broker = broker
-        self._clock = clock
-        self._limits = limits
-        self._cluster_id: str | None = None
-        self._native: dict[str, bool] = {}
-        self._configs_at_ms: int | None = None
-        self._all_asked_at_ms: int | None = None
-        self._last_answered: dict[TopicIdPartition, PartitionView] = {}
-        self._stable: dict[TopicIdPartition, StableHistory] = {}
-
-    def cluster_id(self, seen_in_log_dirs: Collection[str]) -> str:
-        """The cluster's id. Raises Invalid when the log directories are another cluster's."""
-        if self._cluster_id is None:
-            self._cluster_id = self._broker.cluster_id()
-        strangers = sorted(set(seen_in_log_dirs) - {self._cluster_id})
-        if strangers:
-            raise Invalid(
-                f"the log directories belong to the cluster {strangers[0]}, the broker to {self._cluster_id}",
-                next_step="make [broker] bootstrap and log_dirs those of one broker.",
-            )
-        return self._cluster_id
-
-    def leaders(self, topics: Collection[str]) -> Mapping[TopicIdPartition, PartitionView]:
-        """Who leads which partition, in one request."""
-        return self._broker.partitions(topics, offsets_of=()) if topics else {}
-
-    def with_offsets(
-        self,
-        leaders: Mapping[TopicIdPartition, PartitionView],
-        *,
-        worth_asking: Collection[TopicIdPartition],
-        led_here: Callable[[PartitionView], bool],
-    ) -> Mapping[TopicIdPartition, PartitionView]:
-        """``leaders`` with offsets for what is worth asking, and now and then for all that is led here.
-
-        A topic that was deleted or created again in between is not in the answer under its old id.
-        """
-        asked = set(worth_asking)
-        now_ms = self._clock.monotonic_ms()
-        if self._all_asked_at_ms is None or now_ms - self._all_asked_at_ms >= self._limits.lag_interval_ms:
-            self._all_asked_at_ms = now_ms
-            asked = {partition for partition, view in leaders.items() if led_here(view)}
-        if not asked:
-            return leaders
-        topics = {partition.topic for partition in asked}
-        answered = self._broker.partitions(topics, offsets_of=asked)
-        for partition, view in answered.items():
-            if view.is_answered:
-                self._last_answered[partition] = view
-                history = self._stable.setdefault(partition, StableHistory())
-                history.note(now_ms, view.last_stable_offset)
-        others = {partition: view for partition, view in leaders.items() if partition.topic not in topics}
-        return {**others, **answered}
-
-    def is_native(self, topics: Collection[str]) -> Mapping[str, bool]:
-        """Which topics keep their segments until they are told that these are tiered (KIP-405)."""
-        now_ms = self._clock.monotonic_ms()
-        is_old = self._configs_at_ms is None or now_ms - self._configs_at_ms >= self._limits.config_interval_ms
-        if is_old or any(topic not in self._native for topic in topics):
-            configs = self._broker.topic_configs(topics)
-            self._native = {topic: _waits_for_copies(configs.get(topic, {})) for topic in topics}
-            self._configs_at_ms = now_ms
-        return self._native
-
-    def last_answered(self, partition: TopicIdPartition) -> PartitionView | None:
-        """The offsets as they last were, for what is shown and for the log door; never for a plan."""
-        return self._last_answered.get(partition)
-
-    def untiered_since_ms(self, partition: TopicIdPartition, tiered_end: int) -> int | None:
-        """Since when (monotonic) stable records beyond ``tiered_end`` wait; None when none does.
-
-        Counted from when this process first saw them: a record's own timestamp may say anything.
-        """
-        history = self._stable.get(partition)
-        return None if history is None else history.untiered_since_ms(tiered_end)
-
-    def forget(self, gone: Callable[[TopicIdPartition], bool]) -> None:
-        """Drop what is remembered of partitions that are gone."""
-        for memory in (self._last_answered, self._stable):
-            for partition in [partition for partition in memory if gone(partition)]:
-                del memory[partition]
-
-
-def _waits_for_copies(config: Mapping[str, str]) -> bool:
-    """The broker keeps each segment until its copy is confirmed; not where copying is turned off (KIP-950), which
-    leaves tiered storage readable and gives local segments to the topic's own retention."""
-    return config.get(_REMOTE_STORAGE) == "true" and config.get(_COPY_DISABLED) != "true"
+_LOOKS_WITHIN_FRESHNESS = 4
+"""Looks at an active segment within the time that its records may wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """``known``: the topic ids that the broker has; ``problems`` concern no one partition. ``at_risk_bytes`` of ready
-    segments that have no link, though they should."""
+    """``states`` of the attended partitions; ``gone`` are here no more. ``known``: the ids of the attended topics that
+    the broker has; ``problems`` concern no one partition. ``at_risk_bytes`` of ready segments that have no link, though
+    they should."""
 
     states: tuple[PartitionState, ...]
+    gone: frozenset[TopicIdPartition]
     known: frozenset[str]
     cluster_id: str
     problems: tuple[FloebergError, ...]
@@ -165,7 +51,7 @@ class Observed:
 
 
 class StateObserver:
-    """Keeps what makes observing cheap: the watcher's caches, what the broker said, the tables' last states."""
+    """Keeps what makes observing cheap: the watcher's caches, what the broker said, whom to attend to."""
 
     def __init__(
         self,
@@ -181,6 +67,9 @@ class StateObserver:
     ) -> None:
         self._watcher = LogWatcher(log_dirs, clock)
         self._broker = BrokerWatch(broker, clock=clock, limits=limits)
+        self._attention = Attention()
+        self._here: dict[str, set[TopicIdPartition]] = {}
+        self._ours: dict[str, bool] = {}
         self._spool = spool
         self._claims = LogDirClaims(log_dirs)
         self._spool_problems: tuple[FloebergError, ...] | None = None
@@ -188,67 +77,144 @@ class StateObserver:
         self._records = records
         self._rules = tuple(rules)
         self._clock = clock
+        self._limits = limits
 
     def last_answered(self, partition: TopicIdPartition) -> PartitionView | None:
         """The broker's offsets of a partition as they last were."""
         return self._broker.last_answered(partition)
 
-    def lag_ms(self, partition: TopicIdPartition, tiered_end: int) -> int:
-        """How long the oldest stable record beyond ``tiered_end`` has waited; 0 while there is none."""
-        since_ms = self._broker.untiered_since_ms(partition, tiered_end)
-        return 0 if since_ms is None else self._clock.monotonic_ms() - since_ms
+    def untiered_since_ms(self, partition: TopicIdPartition, tiered_end: int) -> int | None:
+        """Since when (monotonic) the oldest stable record beyond ``tiered_end`` waits; None while there is none."""
+        return self._broker.untiered_since_ms(partition, tiered_end)
 
     def observe(self) -> Observed:
-        """Look at everything. Raises Unavailable when the broker does not answer, Invalid when it is not the log
-        directories' own."""
+        """Look at what changed. Raises Unavailable when the broker does not answer, Invalid when it is not the log
+        directories' own; what was to be attended then is in the next cycle."""
         rivals = tuple(self._claims.rivals())
         if self._spool_problems is None:
             self._spool_problems = self._spool.read(is_shared=bool(rivals))
+            self._wake(self._spool.partitions())
         seen = self._watcher.observe()
+        self._wake_for(seen)
         reach(FaultPoint.LOGS_SEEN)
         cluster_id = self._broker.cluster_id(seen.cluster_ids)
-        logs = {who: log for who, log in seen.logs.items() if rule_of(who.topic, self._rules) is not None}
-        lost = {who: error for who, error in seen.failures.items() if rule_of(who.topic, self._rules) is not None}
-        partitions = sorted(logs.keys() | lost.keys() | self._spool.partitions())
-        self._broker.forget(lambda who: who not in logs and who not in lost)
-        leaders = self._broker.leaders(sorted({who.topic for who in partitions}))
-        led_here = frozenset(who for who in partitions if _leads(leaders.get(who), seen))
-        failures = self._topics.open(partitions, led_here=led_here, known={who.topic_id for who in leaders}) | lost
-        native = self._broker.is_native(sorted({who.topic for who in leaders}))
-
-        def made(views: Mapping[TopicIdPartition, PartitionView]) -> tuple[PartitionState, ...]:
-            return tuple(
-                PartitionState(
-                    partition=who,
-                    log=logs.get(who),
-                    spooled=self._spool.held(who),
-                    view=views.get(who),
-                    is_leader=_leads(views.get(who), seen),
-                    native=native.get(who.topic, False),
-                    failure=failures.get(who),
-                    has_table=False,
-                    **self._remembered(who, logs.get(who)),
-                )
-                for who in partitions
-                if self._topics.get(who.topic_id) is not None
-            )
-
-        states = made(leaders)
-        views = self._broker.with_offsets(
-            leaders,
-            worth_asking=partitions_worth_asking(states),
-            led_here=lambda view: view.leader_id in seen.node_ids,
-        )
+        self._broker.begin_cycle(self._topic_names)
+        self._wake(who for who in self._broker.take_moved() if who in self._here.get(who.topic_id, ()))
+        attended, gone = self._attended(seen)
+        states, known = self._states(attended, seen)
         return Observed(
-            states=states if views is leaders else made(views),
-            known=frozenset(who.topic_id for who in views),
+            states=states,
+            gone=gone,
+            known=known,
             cluster_id=cluster_id,
             problems=(*seen.problems, *self._spool_problems, *rivals),
         )
 
+    def settle(self, states: Sequence[PartitionState], plan: RangePlan) -> None:
+        """After a cycle: which of the attended partitions may be left alone until something changes, or until when."""
+        planned = {planned.partition for planned in plan.ranges}
+        for state in states:
+            who = state.partition
+            self._watcher.look_every(who, self._look_interval_ms(state))
+            has_problem = self._records.of(who).problem is not None
+            if who in planned or not may_rest(state, plan.waiting.get(who), has_problem=has_problem):
+                continue
+            self._attention.rest(who)
+            for due_ms in self._times_of(state):
+                self._attention.wake_at(who, due_ms)
+
     def with_table(self, state: PartitionState) -> PartitionState:
         """The state now that its table was seen to, with what the ledger says now."""
         return replace(state, has_table=True, **self._ledger(state.partition, state.log))
+
+    def _wake(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """Attend to those that a rule matches."""
+        for who in partitions:
+            if who.topic not in self._ours:
+                self._ours[who.topic] = rule_of(who.topic, self._rules) is not None
+            if self._ours[who.topic]:
+                self._here.setdefault(who.topic_id, set()).add(who)
+                self._attention.wake(who)
+
+    def _wake_for(self, seen: LogObservation) -> None:
+        self._wake(seen.changed | seen.failures.keys() | seen.grown.keys())
+        for who, unchanged_ms in seen.grown.items():
+            self._broker.note_growth(who, unchanged_ms)
+        turn = self._topics.take_turn()
+        self._wake(() if turn is None else self._here.get(turn, ()))
+
+    def _topic_names(self) -> frozenset[str]:
+        return frozenset(who.topic for partitions in self._here.values() for who in partitions)
+
+    def _attended(self, seen: LogObservation) -> tuple[list[TopicIdPartition], frozenset[TopicIdPartition]]:
+        """Whose state is made again, in order; and who is here no more, which is forgotten."""
+        attended: list[TopicIdPartition] = []
+        gone: set[TopicIdPartition] = set()
+        for who in self._attention.take(self._clock.monotonic_ms()):
+            if who in seen.logs or who in seen.failures or self._spool.held(who):
+                attended.append(who)
+                continue
+            gone.add(who)
+            self._attention.forget(who)
+            self._broker.forget(who)
+            self._records.forget(who)
+            self._here[who.topic_id].discard(who)
+            is_last = not self._here[who.topic_id]
+            self._topics.forget(who, is_last=is_last)
+            if is_last:
+                del self._here[who.topic_id]
+        return attended, frozenset(gone)
+
+    def _states(
+        self, attended: Sequence[TopicIdPartition], seen: LogObservation
+    ) -> tuple[tuple[PartitionState, ...], frozenset[str]]:
+        """States with the offsets of now; and the topic ids that the broker has now."""
+        names = {who.topic for who in attended}
+        leaders = self._broker.leaders(names)
+        led_here = {who for who in attended if _leads(leaders.get(who), seen)}
+        failures, concerned = self._topics.open(attended, led_here=led_here, known={who.topic_id for who in leaders})
+        for topic_id in concerned:
+            self._wake(tuple(self._here[topic_id]))
+        failures |= seen.failures
+        native = self._broker.is_native(sorted({who.topic for who in leaders}))
+        asked = {who: self._watcher.looked_at_ms(who) for who in attended if who in led_here}
+        views = self._broker.with_offsets(names, asked)
+        states = tuple(
+            PartitionState(
+                partition=who,
+                log=seen.logs.get(who),
+                spooled=self._spool.held(who),
+                view=views.get(who),
+                is_leader=_leads(views.get(who), seen),
+                native=native.get(who.topic, False),
+                failure=failures.get(who),
+                has_table=False,
+                **self._remembered(who, seen.logs.get(who)),
+            )
+            for who in attended
+        )
+        return states, frozenset(who.topic_id for who in views)
+
+    def _look_interval_ms(self, state: PartitionState) -> int | None:
+        if not state.is_leader or state.log is None:
+            return None
+        lag_ms = self._limits.lag_interval_ms
+        return lag_ms if state.freshness_ms is None else min(lag_ms, state.freshness_ms // _LOOKS_WITHIN_FRESHNESS)
+
+    def _times_of(self, state: PartitionState) -> Iterator[int]:
+        """When a partition is attended though nothing changes (monotonic)."""
+        if state.prefix_due_ms is not None:
+            yield state.prefix_due_ms
+        if not state.is_leader:
+            return
+        if state.view is None or not state.view.is_answered:
+            yield self._clock.monotonic_ms() + self._limits.lag_interval_ms
+        again_ms = self._broker.asks_again_ms(state.partition)
+        if again_ms is not None:
+            yield again_ms
+        newest_ms = self._topics.of(state.partition).wants_newest_at_ms
+        if newest_ms is not None:
+            yield newest_ms
 
     def _ledger(self, who: TopicIdPartition, log: PartitionLog | None) -> dict[str, Any]:
         entry = self._topics.of(who).ledger(who.partition)

@@ -111,6 +111,7 @@ class PartitionRecords:
         self._clock = clock
         self._limits = limits
         self._records: dict[TopicIdPartition, PartitionRecord] = {}
+        self._troubled: set[TopicIdPartition] = set()
 
     def of(self, partition: TopicIdPartition) -> PartitionRecord:
         """A partition's record, a new one where it has none."""
@@ -119,7 +120,7 @@ class PartitionRecords:
     def resume_due(self) -> set[TopicIdPartition]:
         """Look again at stopped partitions whose time has come; these."""
         now_ms = self._clock.monotonic_ms()
-        due = {partition for partition, record in self._records.items() if record.is_due(now_ms)}
+        due = {partition for partition in self._troubled if self.of(partition).is_due(now_ms)}
         for partition in due:
             self._records[partition].resume()
         return due
@@ -127,6 +128,7 @@ class PartitionRecords:
     def fail(self, partition: TopicIdPartition, error: FloebergError) -> None:
         """Work on a partition failed."""
         error = self._told(partition, error)
+        self._troubled.add(partition)
         self.of(partition).fail(error, now_ms=self._clock.monotonic_ms(), limits=self._limits)
 
     def show(self, partition: TopicIdPartition, error: FloebergError) -> None:
@@ -136,7 +138,7 @@ class PartitionRecords:
     def note_plan(
         self, states: Sequence[PartitionState], plan: RangePlan, at_risk_bytes: Mapping[TopicIdPartition, int]
     ) -> None:
-        """Take in what was planned; records of partitions that are gone go with them."""
+        """Take in what was planned for these states."""
         planned = {item.partition for item in plan.ranges}
         for state in states:
             record = self.of(state.partition)
@@ -146,7 +148,12 @@ class PartitionRecords:
             if nothing_left and state.partition not in planned and state.failure is None:
                 # Somebody else did it, or it needs no doing any more: what was wrong must not be shown for ever.
                 record.recover()
-        self._records = {state.partition: self.of(state.partition) for state in states}
+        self._troubled = {partition for partition in self._troubled if self.of(partition).problem is not None}
+
+    def forget(self, partition: TopicIdPartition) -> None:
+        """Drop the record of a partition that is gone."""
+        self._records.pop(partition, None)
+        self._troubled.discard(partition)
 
     def _told(self, partition: TopicIdPartition, error: FloebergError) -> FloebergError:
         error = error.located(partition.topic, partition.partition)
@@ -156,9 +163,16 @@ class PartitionRecords:
 
 
 def report_partition(
-    state: PartitionState, record: PartitionRecord, topic: TieredTopic, *, view: PartitionView | None, lag_ms: int
+    state: PartitionState,
+    record: PartitionRecord,
+    topic: TieredTopic,
+    *,
+    view: PartitionView | None,
+    untiered_since_ms: int | None,
+    now_ms: int,
 ) -> PartitionReport:
-    """The partition as it is after the cycle's commits; ``view`` is the broker's last answer, if there was one."""
+    """The partition as it is after the cycle's commits; ``view`` is the broker's last answer, if there was one. Times
+    are monotonic."""
     who, entry = state.partition, topic.ledger(state.partition.partition)
     end = 0 if entry is None else entry.end
     segments, closed = ((), ()) if state.log is None else (state.log.segments, state.log.closed())
@@ -173,7 +187,7 @@ def report_partition(
         tiered_end=None if entry is None else end,
         stable_end=None if view is None else view.last_stable_offset,
         log_start=None if view is None else view.log_start_offset,
-        lag_ms=lag_ms,
+        lag_ms=0 if untiered_since_ms is None else now_ms - untiered_since_ms,
         waiting=None if record.waiting is None else str(record.waiting),
         waiting_kind=None if record.waiting is None else record.waiting.kind.name.lower(),
         problem=None if record.problem is None else str(record.problem),
@@ -194,4 +208,5 @@ def report_partition(
         waiting=record.waiting,
         problem=record.problem,
         closed_end=tiered[-1].range.end if tiered else None,
+        untiered_since_ms=untiered_since_ms,
     )

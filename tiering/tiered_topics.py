@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
@@ -18,6 +18,9 @@ from tiering.tiering_limits import TieringLimits
 from topics.needs_schemas import NeedsSchemas
 from topics.topic_rule import TopicRule, rule_of
 from topics.topic_schemas import TopicSchemas
+
+_PAUSE_BETWEEN_TURNS_MS = 2_000
+"""A turn costs about ten milliseconds: the catalog, the broker and what they answer."""
 
 
 class TieredTopic:
@@ -59,11 +62,11 @@ class TieredTopic:
         """Somebody else may have committed: read the table again before the next plan."""
         self._opened_at_ms = None
 
-    def mark_stale_when_old(self) -> None:
-        """As ``mark_stale``, but not more often than the limits say."""
+    @property
+    def is_old(self) -> bool:
+        """It was last read so long ago that the limits say: again."""
         now_ms = self._clock.monotonic_ms()
-        if self._opened_at_ms is not None and now_ms - self._opened_at_ms >= self._limits.reload_interval_ms:
-            self._opened_at_ms = None
+        return self._opened_at_ms is None or now_ms - self._opened_at_ms >= self._limits.reload_interval_ms
 
     def ledger(self, partition: int) -> LedgerEntry | None:
         """The ledger's line; None before the first commit."""
@@ -109,8 +112,12 @@ class TieredTopic:
         )
 
     @property
+    def wants_newest_at_ms(self) -> int | None:
+        """When (monotonic) the table may get columns from schemas that no record has named yet; None for never."""
+        return self._ask_newest_at_ms
+
+    @property
     def wants_newest(self) -> bool:
-        """Whether the table may get columns now from schemas that no record has named yet."""
         return self._ask_newest_at_ms is not None and self._clock.monotonic_ms() >= self._ask_newest_at_ms
 
     def add_newest(self) -> None:
@@ -161,7 +168,8 @@ class TieredTopics:
         self._clock = clock
         self._limits = limits
         self._topics: dict[str, TieredTopic] = {}
-        self._led_here: frozenset[TopicIdPartition] = frozenset()
+        self._led_here: set[TopicIdPartition] = set()
+        self._turn_at_ms = clock.monotonic_ms()
 
     def of(self, partition: TopicIdPartition) -> TieredTopic:
         """The topic of a partition that a rule matches."""
@@ -171,27 +179,41 @@ class TieredTopics:
         """The topic of this id; None where none of its partitions lies here."""
         return self._topics.get(topic_id)
 
+    def take_turn(self) -> str | None:
+        """The id of the topic whose last turn is the longest ago, where its table was read long ago and no other had its
+        turn just now."""
+        topic_id, now_ms = next(iter(self._topics), None), self._clock.monotonic_ms()
+        pause_ms = min(_PAUSE_BETWEEN_TURNS_MS, self._limits.reload_interval_ms)
+        if topic_id is None or not self._topics[topic_id].is_old or now_ms - self._turn_at_ms < pause_ms:
+            return None
+        self._turn_at_ms = now_ms
+        self._topics[topic_id] = self._topics.pop(topic_id)
+        return topic_id
+
     def open(
-        self, partitions: Sequence[TopicIdPartition], *, led_here: frozenset[TopicIdPartition], known: Collection[str]
-    ) -> dict[TopicIdPartition, FloebergError]:
-        """Read the tables of ``partitions`` where their state may be old, and forget all others; why some can't be had.
+        self, partitions: Sequence[TopicIdPartition], *, led_here: Collection[TopicIdPartition], known: Collection[str]
+    ) -> tuple[dict[TopicIdPartition, FloebergError], set[str]]:
+        """Read the tables of ``partitions`` where their state may be old: why some can't be had, and the topic ids of
+        which all partitions are concerned, by an error or another ledger.
 
         ``known``: the topic ids that the broker has. Where leadership came here, somebody else committed before.
         """
-        topics: dict[str, TieredTopic] = {}
         for who in partitions:
-            topic = topics.get(who.topic_id) or self._topics.get(who.topic_id) or self._made(who)
+            topic = self._topics.get(who.topic_id) or self._made(who)
             if topic is None:
                 continue
-            topics[who.topic_id] = topic
-            if who in led_here and who not in self._led_here:
+            self._topics[who.topic_id] = topic
+            came_here = who in led_here and who not in self._led_here
+            # Another daemon commits where it leads; other programs change a table at any time.
+            if came_here or topic.is_old:
                 topic.mark_stale()
-            else:
-                # Another daemon commits where it leads; other programs change a table at any time.
-                topic.mark_stale_when_old()
-        self._topics, self._led_here = topics, led_here
+        self._led_here.difference_update(partitions)
+        self._led_here.update(led_here)
         errors: dict[str, FloebergError] = {}
-        for topic_id, topic in self._topics.items():
+        changed: set[str] = set()
+        for topic_id in dict.fromkeys(who.topic_id for who in partitions if who.topic_id in self._topics):
+            topic = self._topics[topic_id]
+            before = topic.table
             try:
                 topic.open()
                 # Of a topic that the broker has no more, what the spool holds is kept as its table was made.
@@ -199,7 +221,15 @@ class TieredTopics:
                     topic.check_settings()
             except FloebergError as error:
                 errors[topic_id] = error
-        return {who: errors[who.topic_id] for who in partitions if who.topic_id in errors}
+            if topic.table is not before and _ledger_of(topic.table) != _ledger_of(before):
+                changed.add(topic_id)
+        return {who: errors[who.topic_id] for who in partitions if who.topic_id in errors}, changed | errors.keys()
+
+    def forget(self, partition: TopicIdPartition, *, is_last: bool) -> None:
+        """A partition is gone, or ``is_last``: all of its topic."""
+        self._led_here.discard(partition)
+        if is_last:
+            self._topics.pop(partition.topic_id, None)
 
     def prepare(
         self,
@@ -249,3 +279,7 @@ class TieredTopics:
             clock=self._clock,
             limits=self._limits,
         )
+
+
+def _ledger_of(table: TopicTable | None) -> Mapping[int, LedgerEntry]:
+    return {} if table is None else table.ledger

@@ -31,13 +31,17 @@ class TieringLimits:
     """Pause between cycles when nobody hurries; a busy loop goes on at once."""
 
     lag_interval_ms: int = 5_000
-    """How often the offsets of idle partitions are asked for, for the lag that is shown."""
+    """How often the active segments of partitions that are led here are looked at, for the lag that is shown, and the
+    offsets of those that grow asked for."""
+
+    leaders_interval_ms: int = 30_000
+    """How often it is asked who leads what, of all topics: a change of leaders that no file here shows."""
 
     config_interval_ms: int = 30_000
-    """How often topics' configurations are asked for: a topic may turn to native mode while it runs."""
+    """How often a topic's configuration is asked for: it may turn to native mode while it runs."""
 
     reload_interval_ms: int = 30_000
-    """How often a table is read again while another daemon may be committing to it."""
+    """How often a table is read again while another daemon may be committing to it, and a topic has its turn."""
 
     schema_patience_ms: int = 60_000
     """How long a registry that is away may hold its topics up before their records are kept raw instead."""

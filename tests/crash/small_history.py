@@ -160,7 +160,9 @@ def do_the_daemons_work(root: Path) -> None:
             TopicRule(pattern="returns", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             STRINGS,
         ),
-        limits=TieringLimits(max_tasks_per_cycle=3, small_range_bytes=0, lag_interval_ms=0, config_interval_ms=0),
+        limits=TieringLimits(
+            max_tasks_per_cycle=3, small_range_bytes=0, lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0
+        ),
     )
     for _ in range(MOST_CYCLES):
         report, turn = daemon.cycle()

@@ -36,7 +36,7 @@ class BrokenWorld(TieringWorld):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.told = ProducersLog()
-        self.limits = TieringLimits(lag_interval_ms=0, config_interval_ms=0)
+        self.limits = TieringLimits(lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0)
         self.board = StatusBoard(version="test", clock=self.clock, limits=self.limits)
         self.bad, self.good = self.broker.create_topic("orders", partitions=2)
         self._ends = {self.bad: 0, self.good: 0}

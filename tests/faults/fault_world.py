@@ -42,7 +42,7 @@ from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule
 
 SEGMENT = 40
-LIMITS = TieringLimits(lag_interval_ms=0, config_interval_ms=0, reload_interval_ms=0)
+LIMITS = TieringLimits(lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0, reload_interval_ms=0)
 
 Truth = dict[TopicIdPartition, dict[int, Record]]
 

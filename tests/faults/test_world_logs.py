@@ -17,7 +17,7 @@ from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers
 from tests.support.world_faults import mode
 from tests.tiering.tiering_world import ranges_of
 
-RESCAN_MS = 31_000
+RESCAN_MS = 301_000
 UNIQUE_ID = "0123456789abcdef0123456789abcdef"
 
 
@@ -260,6 +260,7 @@ def test_topic_id_of_another_topic_is_never_tiered_as_this_one(world: BrokenWorl
     assert world.tiered_end(world.bad) == 10
     world.went_on(world.good)
     path.write_text(text)
+    world.clock.ahead_ms += RESCAN_MS
     world.recover(loop)
     world.all_is_well()
 

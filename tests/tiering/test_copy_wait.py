@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.offset_range import OffsetRange
+from floeberg.status_board import StatusBoard
 from serving.log.backend import RemoteSegment
 from serving.log.copy_requests import CopyRequests
 from serving.status.copy_wait import LONGEST_COPY_WAIT_MS
@@ -59,7 +60,28 @@ def test_topic_in_watch_mode_waits_for_no_copies(tmp_path: Path) -> None:
 
 def test_what_an_earlier_daemon_committed_is_no_problem_of_this_one(tmp_path: Path) -> None:
     watched = Watched(tmp_path, native=True)
-    # A loop that has committed nothing yet, over the tables as they are.
+    # A daemon that has committed nothing yet, over the tables as they are.
+    world = watched.world
+    world.board = StatusBoard(version="test", clock=world.clock, limits=world.limits)
+    world.board.watch_copies(watched.copies)
     watched.loop = watched.world.watched_loop()
     assert watched.later(10 * LONGEST_COPY_WAIT_MS) == ()
     assert watched.later(10 * LONGEST_COPY_WAIT_MS) == ()
+
+
+def test_wait_begins_with_what_is_committed_after_all_was_copied(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, native=True)
+    watched.ask(watched.world.tiered_end(watched.partition), is_safe=True)
+    assert watched.later(10 * LONGEST_COPY_WAIT_MS) == ()
+    watched.world.broker.append_segment(watched.partition, [b"value"] * 10)
+    assert watched.later(0) == ()
+    assert watched.later(LONGEST_COPY_WAIT_MS - 60_000) == ()
+    assert len(watched.later(61_000)) == 1
+
+
+def test_wait_goes_on_while_more_is_committed_and_nothing_copied(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, native=True)
+    for _ in range(3):
+        watched.world.broker.append_segment(watched.partition, [b"value"] * 10)
+        watched.later(LONGEST_COPY_WAIT_MS // 2)
+    assert len(watched.later(0)) == 1

@@ -18,7 +18,6 @@ from tests.support.interfering_workers import (
     RewriteAnswers,
     RewriteTasks,
 )
-from tests.tiering.broker_on_disk import let_settle
 from tests.tiering.tiering_world import STRINGS, TieringWorld, ranges_of, report_of
 from tiering.cycle_report import CycleReport
 from tiering.planner import Waiting
@@ -322,22 +321,3 @@ def test_hurry_begins_the_next_cycle_at_once(world: TieringWorld, orders: TopicI
     runner.join(20)
     assert not runner.is_alive()
     assert loop.log_start(orders.topic_id, 0) == 0
-
-
-def test_cycle_with_nothing_to_do_asks_the_broker_once_and_lists_no_directory(
-    world: TieringWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many partitions there are; what it takes is measured in bench (``cycle.idle_ms``)."""
-    partitions = world.broker.create_topic("many", partitions=300)
-    for partition in partitions[:10]:
-        world.broker.append_segment(partition, values(0, 2))
-    loop = world.loop(limits=TieringLimits(max_tasks_per_cycle=100))
-    loop.cycle()
-    let_settle(world.broker.log_dir)
-    loop.cycle()
-    listed: list[object] = []
-    monkeypatch.setattr("tiering.watcher.list_segments", listed.append)
-    asked_before = world.broker.port.call_count
-    assert loop.cycle().commits == 0
-    assert world.broker.port.call_count - asked_before == 1
-    assert listed == []

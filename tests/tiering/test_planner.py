@@ -14,7 +14,7 @@ from engine.errors import Unavailable
 from engine.kafka_log.segment import Segment
 from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
-from tiering.observation import PartitionLog, PartitionState, partitions_worth_asking
+from tiering.observation import PartitionLog, PartitionState
 from tiering.planner import (
     PlannedRange,
     RangePlan,
@@ -348,15 +348,6 @@ def test_partition_whose_table_fails_takes_no_others_place_and_one_without_a_tab
 def test_segment_larger_than_the_limit_of_bytes_goes_alone() -> None:
     planned = plan(state(0, 100, 200), limits=TieringLimits(max_bytes_per_cycle=1))
     assert ranges(planned) == [(0, 100)]
-
-
-def test_only_partitions_with_something_undecided_are_asked_about() -> None:
-    idle, busy, foreign = (
-        state(0, 100, tiered_end=100),
-        state(0, 100, number=1),
-        replace(state(0, 100, number=2), is_leader=False),
-    )
-    assert partitions_worth_asking([idle, busy, foreign]) == {partition(1)}
 
 
 def test_ready_segments_are_linked_oldest_first_within_the_bound() -> None:

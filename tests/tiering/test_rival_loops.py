@@ -15,7 +15,9 @@ from tiering.planner import Waiting
 from tiering.spool import LogDirClaims, spool_root
 from tiering.tiering_limits import TieringLimits
 
-_ONE_A_CYCLE = TieringLimits(lag_interval_ms=0, config_interval_ms=0, max_tasks_per_cycle=1, small_range_bytes=0)
+_ONE_A_CYCLE = TieringLimits(
+    lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0, max_tasks_per_cycle=1, small_range_bytes=0
+)
 
 
 @pytest.fixture

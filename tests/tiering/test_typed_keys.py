@@ -327,7 +327,7 @@ def test_table_that_another_program_rewrote_gives_the_same_keys(world: TieringWo
     partition, _ = tier(world, rules(schemas), (values, first), ([b"e", b"f"], second))
     table = world.catalog.load_table(("kafka", "orders"))
     table.overwrite(table.scan().to_arrow())
-    limits = TieringLimits(lag_interval_ms=0, config_interval_ms=0, reload_interval_ms=0)
+    limits = TieringLimits(lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0, reload_interval_ms=0)
     world.broker.append_segment(partition, [b"g"], keys=[avro(1, {"id": 9})])
     report = world.loop(rules=rules(schemas), limits=limits).cycle()
     assert ranges_of(report, partition) == [(6, 7)]

@@ -78,7 +78,7 @@ class TieringWorld:
             workers=workers or InProcessWorkers(),
             rules=rules,
             clock=self.clock,
-            limits=limits or TieringLimits(lag_interval_ms=0, config_interval_ms=0),
+            limits=limits or TieringLimits(lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0),
         )
 
     def table(self, partition: TopicIdPartition) -> TopicTable:

@@ -54,7 +54,8 @@ class ForeignWorld:
         self.partitions = self.world.broker.create_topic("orders", partitions=2)
         self._appended = 0
         self.loop = self.world.loop(
-            rules=(self.rule,), limits=TieringLimits(lag_interval_ms=0, config_interval_ms=0, reload_interval_ms=0)
+            rules=(self.rule,),
+            limits=TieringLimits(lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0, reload_interval_ms=0),
         )
         for _ in range(SEGMENTS):
             self.append_segments()
