@@ -29,7 +29,7 @@ from floeberg.version import program_version
 
 app = typer.Typer(
     name="floeberg",
-    help="Closed log segments of a Kafka broker as Parquet under Iceberg: one copy, read by offset and by SQL.",
+    help="The log of a Kafka broker as Parquet under Iceberg: one copy, read by offset and by SQL.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -25,7 +25,7 @@ def run(
     ] = "info",
     log_format: Annotated[str, typer.Option(help="text, json, or auto: text on a terminal, else JSON.")] = "auto",
 ) -> None:
-    """Tier closed segments, serve them to the broker and to SQL engines, until stopped."""
+    """Tier what is stable, serve it to the broker and to SQL engines, until stopped."""
     if log_level not in _LEVELS or log_format not in _FORMATS:
         raise Invalid(f"--log-level is one of {', '.join(_LEVELS)}; --log-format one of {', '.join(_FORMATS)}")
     settings = CommandContext.of(context).settings

@@ -26,6 +26,7 @@ from tests.tiering.string_table import string_table
 from tiering.loop import TieringLoop
 from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 from topics.topic_rule import TopicRule
+from workers.sized_workers import MOST_HERE, SizedWorkers
 from workers.spark_workers import SparkWorkers
 from workers.workers import Answer, Answered, InProcessWorkers, ReadBackTask, Task, Workers, read_back
 
@@ -116,6 +117,15 @@ def test_killed_worker_costs_its_own_task_only(spark: SparkWorkers, tasks: list[
     assert isinstance(outcomes[2], Unavailable)
     # Spark is as good as before.
     assert isinstance(answers(spark, rewrite_segment, tasks[:1])[0], Rewritten)
+
+
+def test_worker_killed_by_one_of_many_small_tasks_costs_no_other(spark: SparkWorkers, tasks: list[RewriteTask]) -> None:
+    many = [replace(task, attempt=f"b{turn}") for turn in range(9) for task in tasks]
+    assert len(many) > MOST_HERE
+    many[20] = replace(many[20], segment_path=DeadlyPath(many[20].segment_path))
+    sized = SizedWorkers(here=InProcessWorkers(), elsewhere=spark, size_of=lambda task: task.size_bytes)
+    outcomes = answers(sized, rewrite_segment, many)
+    assert [number for number, outcome in enumerate(outcomes) if not isinstance(outcome, Rewritten)] == [20]
 
 
 def test_spark_that_was_killed_is_started_again(spark: SparkWorkers, tasks: list[RewriteTask]) -> None:
