@@ -116,16 +116,18 @@ class PartitionState:
     def prefix_due_ms(self) -> int | None:
         """When (monotonic) the stable records of the active segment are tiered; None while none wait.
 
-        So much before they have waited ``freshness_ms`` as the work on them takes, and not later than the partition's
-        time comes round, which is the same for all of a topic: they share their table's commits.
+        So much before they have waited ``freshness_ms`` as the work on them takes; or earlier, when the topic's time
+        comes round, so that its partitions share their table's commits. Rounds are a tenth shorter than the wait, and
+        only records that have waited a quarter of one go along: who is out of step neither makes tiny slices nor stays
+        so.
         """
         since_ms, freshness_ms = self.untiered_since_ms, self.freshness_ms
         if since_ms is None or freshness_ms is None or not self.is_leader:
             return None
         at_latest_ms = since_ms + max(0, freshness_ms - self._prefix_work_ms)
-        round_ms = max(1, freshness_ms)
+        round_ms = max(1, freshness_ms - freshness_ms // 10)
         together_ms = at_latest_ms - (at_latest_ms - crc32(self.partition.topic_id.encode())) % round_ms
-        return together_ms if together_ms > since_ms else at_latest_ms
+        return together_ms if together_ms - since_ms >= round_ms // 4 else at_latest_ms
 
     @property
     def _prefix_work_ms(self) -> int:

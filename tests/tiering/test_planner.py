@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -259,16 +260,36 @@ def test_no_record_waits_longer_than_it_may(since_ms: int, freshness_ms: int, ac
     assert since_ms <= due_ms(case) <= since_ms + max(0, freshness_ms - 40 * active_mib)
 
 
+ROUND_MS = 54_000
+"""A tenth less than the minute that records may wait."""
+
+
+def at_topics_time() -> int:
+    """One of the moments at which the partitions of the topic are due."""
+    topic_phase = crc32(partition().topic_id.encode()) % ROUND_MS
+    return NOW_MS - NOW_MS % ROUND_MS + topic_phase
+
+
 def test_partitions_of_a_topic_are_due_together() -> None:
-    together = due_ms(waiting_since(NOW_MS))
-    assert {due_ms(waiting_since(together - wait_ms, number=wait_ms % 7)) for wait_ms in range(1, 60_000, 911)} == {
-        together
-    }
-    assert due_ms(waiting_since(together)) == together + 60_000
+    began_ms = at_topics_time()
+    for since_ms in range(began_ms + 1, began_ms + 40_000, 911):
+        assert due_ms(waiting_since(since_ms, number=since_ms % 7)) == began_ms + ROUND_MS
 
 
-def test_work_that_takes_long_is_begun_at_once_though_it_is_not_its_topics_time() -> None:
-    since_ms = due_ms(waiting_since(NOW_MS))
+def test_partition_that_is_out_of_step_makes_no_tiny_slices_and_falls_in_within_three() -> None:
+    began_ms = at_topics_time()
+    for first_ms in range(began_ms, began_ms + ROUND_MS, 911):
+        since_ms = first_ms
+        for _ in range(3):
+            case = waiting_since(since_ms)
+            assert due_ms(case) - since_ms >= ROUND_MS // 4
+            since_ms = due_ms(case)
+        assert (due_ms(waiting_since(since_ms)) - began_ms) % ROUND_MS == 0
+
+
+def test_work_that_takes_long_is_begun_so_much_earlier() -> None:
+    since_ms = at_topics_time()
+    assert due_ms(waiting_since(since_ms, active_mib=100)) == since_ms + ROUND_MS
     assert due_ms(waiting_since(since_ms, active_mib=500)) == since_ms + 40_000
     assert due_ms(waiting_since(since_ms, active_mib=4096)) == since_ms
     rolled = replace(waiting_since(since_ms, active_mib=500), log=state(0, 100).log)
