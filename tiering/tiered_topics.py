@@ -180,8 +180,8 @@ class TieredTopics:
         return self._topics.get(topic_id)
 
     def take_turn(self) -> str | None:
-        """The id of the topic whose last turn is the longest ago, where its table was read long ago and no other had its
-        turn just now."""
+        """The id of the topic whose last turn is the longest ago, where its table was read long ago and no other had
+        its turn just now."""
         topic_id, now_ms = next(iter(self._topics), None), self._clock.monotonic_ms()
         pause_ms = min(_PAUSE_BETWEEN_TURNS_MS, self._limits.reload_interval_ms)
         if topic_id is None or not self._topics[topic_id].is_old or now_ms - self._turn_at_ms < pause_ms:
