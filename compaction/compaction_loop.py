@@ -25,6 +25,9 @@ from workers.workers import Workers
 MOST_LOOKS = 8
 """Tables looked at in one turn: a look reads what manifests are new, and a daemon may have a thousand tables."""
 
+MOST_PROBLEMS = 20
+"""Told at a time: a person looks at the first ones, and each file may have one."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -170,7 +173,7 @@ class CompactionLoop:
             totals=self._totals,
             backlog=sum_of([watch.merges.backlog for watch in watches]),
             last_run_ms=self._last_run_ms,
-            problems=(*own, *(problem for watch in watches for problem in watch.merge.problems)),
+            problems=(*own, *(problem for watch in watches for problem in watch.merge.problems))[:MOST_PROBLEMS],
         )
 
     def run_forever(self, stop: threading.Event) -> None:

@@ -262,4 +262,5 @@ class TopicMerge:
 
     def _hold(self, files: Collection[TableFile], error: FloebergError) -> None:
         until_ms = self._clock.monotonic_ms() + self._limits.retry_ms
-        self._held.update({file.path: _Held(error, until_ms) for file in files})
+        # Another dict, not this one changed: other threads ask for the problems.
+        self._held = {**self._held, **{file.path: _Held(error, until_ms) for file in files}}

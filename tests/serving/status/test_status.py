@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from engine.errors import Invalid
-from serving.status.daemon_status import BoundUse, DaemonStatus, Phase, SchemaSourceStatus
+from serving.status.daemon_status import BoundUse, CompactionStatus, DaemonStatus, Phase, SchemaSourceStatus
 from serving.status.metrics import Metrics
 from serving.status.page import duration_text, size_text
 from serving.status.routes import STUCK_AFTER_MS, status_routes
@@ -175,3 +175,41 @@ def test_schema_registry_that_is_away_is_shown_and_leaves_the_daemon_ready() -> 
     assert samples["floeberg_schema_questions_total", "failed", "r"] == 6
     assert samples["floeberg_schema_questions_total", "answered", "r"] == 1
     assert DaemonStatus.from_dict(status.to_dict()) == status
+
+
+def test_compaction_is_shown_and_what_it_met_damaged_needs_a_look() -> None:
+    compaction = CompactionStatus(
+        backlog_groups=2,
+        backlog_files=1200,
+        backlog_bytes=5 << 20,
+        last_run_ms=1_050_000,
+        merges=3,
+        files=96,
+        read_bytes=7,
+        written_bytes=3 << 20,
+        appended_bytes=2 << 20,
+        write_amplification=2.5,
+        conflicts=4,
+        given_up=1,
+        failures=2,
+        cpu_ms=1500,
+        held=("somebody else changed <the files>",),
+    )
+    status = replace(RUNNING, compaction=compaction)
+    client = client_of(status)
+    page = client.get("/").text
+    assert "1,200 files, 5.0 MiB, are to be merged" in page
+    assert "96 files became 3, 3.0 MiB; last 10 s ago" in page
+    assert "a byte is written 2.50 times; 4 conflicts, 1 given up, 2 failed" in page
+    assert "somebody else changed &lt;the files&gt;" in page
+    found = samples_of(client.get("/metrics").text)
+    assert found["floeberg_compaction_backlog_files",] == 1200
+    assert found["floeberg_compaction_written_bytes_total",] == 3 << 20
+    assert found["floeberg_compaction_cpu_seconds_total",] == 1.5
+    assert found["floeberg_compaction_last_run_timestamp_seconds",] == 1050
+    assert status.is_healthy
+    assert DaemonStatus.from_dict(json.loads(json.dumps(status.to_dict()))) == status
+    damaged = replace(status, compaction=replace(compaction, problems=("a data file can't be written again",)))
+    assert not damaged.is_healthy
+    assert "a data file can&#x27;t be written again" in client_of(damaged).get("/").text
+    assert client_of(damaged).get("/readyz").status_code == 200
