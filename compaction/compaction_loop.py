@@ -168,12 +168,14 @@ class CompactionLoop:
     def report(self) -> CompactionReport:
         """What was done since the start, and what is left as of the last look at each table."""
         watches = list(self._watches.values())
-        own = [watch.problem for watch in watches if watch.problem is not None]
+        problems = [problem for watch in watches for problem in watch.merge.problems]
+        put_off = [watch.problem for watch in watches if watch.problem is not None]
         return CompactionReport(
             totals=self._totals,
             backlog=sum_of([watch.merges.backlog for watch in watches]),
             last_run_ms=self._last_run_ms,
-            problems=(*own, *(problem for watch in watches for problem in watch.merge.problems))[:MOST_PROBLEMS],
+            problems=tuple(problems[:MOST_PROBLEMS]),
+            put_off=tuple(put_off[:MOST_PROBLEMS]),
         )
 
     def run_forever(self, stop: threading.Event) -> None:

@@ -56,12 +56,14 @@ class CompactionTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """``last_run_ms``: when files were last replaced, since the epoch; ``problems`` that are there now."""
+    """``last_run_ms``: when files were last replaced, since the epoch; ``problems`` why files are left alone now,
+    ``put_off`` why tables are as a whole."""
 
     totals: CompactionTotals = CompactionTotals()
     backlog: Backlog = Backlog()
     last_run_ms: int | None = None
     problems: tuple[FloebergError, ...] = ()
+    put_off: tuple[FloebergError, ...] = ()
 
 
 def sum_of(backlogs: list[Backlog]) -> Backlog:

@@ -200,8 +200,8 @@ def _source_status(health: SourceHealth) -> SchemaSourceStatus:
 
 
 def _compaction_status(report: CompactionReport) -> CompactionStatus:
-    # What is away comes back by itself, and tiering tells of it; what is damaged does not.
-    held = [problem for problem in report.problems if isinstance(problem, Unavailable)]
+    # What is away comes back by itself, and of a table that can't be worked on tiering tells; a damaged file does not.
+    held = [*report.put_off, *(problem for problem in report.problems if isinstance(problem, Unavailable))]
     return CompactionStatus(
         backlog_groups=report.backlog.groups,
         backlog_files=report.backlog.files,

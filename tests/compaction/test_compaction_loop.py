@@ -280,11 +280,31 @@ def test_commit_that_fails_is_tried_again_later(growing: Growing) -> None:
 
     with armed(once(FaultPoint.COMMIT_DECIDED, away)):
         assert not daemon.compaction.turn().goes_on
-    assert [error.problem for error in daemon.compaction.report().problems] == ["the catalog does not answer"]
+    assert [error.problem for error in daemon.compaction.report().put_off] == ["the catalog does not answer"]
     assert daemon.compaction.report().totals.failures == 1
     growing.world.clock.ahead_ms += EAGER.retry_ms
     assert daemon.compaction.turn().merge.merged == 1
-    assert not daemon.compaction.report().problems
+    assert not daemon.compaction.report().put_off
+
+
+def test_table_that_cannot_be_read_is_asked_for_once_in_a_while(growing: Growing) -> None:
+    daemon = growing.daemon()
+    growing.append(daemon, 5)
+    manifest_list = growing.world.table(growing.partition).manifest_list
+    assert manifest_list is not None
+    path = Path(manifest_list.removeprefix("file://"))
+    content = path.read_bytes()
+    path.unlink()
+    for _ in range(5):
+        daemon.loop.cycle()
+        assert not daemon.compaction.turn().has_tried
+    assert daemon.compaction.report().totals.failures == 2, "once for repairs, once for merges"
+    assert len(daemon.compaction.report().put_off) == 1
+    path.write_bytes(content)
+    growing.world.clock.ahead_ms += EAGER.retry_ms
+    daemon.loop.cycle()
+    assert daemon.compaction.turn().merge.merged == 1
+    assert not daemon.compaction.report().put_off
 
 
 def test_tail_of_a_quiet_partition_is_merged_after_a_while(growing: Growing) -> None:
