@@ -27,8 +27,8 @@ from serving.log.backend import RemoteSegment
 from serving.log.tiered_log import TieredLog
 from tests.simulation import mutated_commits
 from tiering import planner, range_work, rewrite
+from tiering.broker_watch import BrokerWatch
 from tiering.cycle import Cycle
-from tiering.observer import BrokerWatch
 from tiering.spool import Spool
 from workers.workers import ReadBackTask
 
