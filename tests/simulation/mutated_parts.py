@@ -186,24 +186,24 @@ def closed_taken_for_stable() -> AbstractContextManager[Any]:
 
 
 def reader_skips_the_record_behind_a_gap() -> AbstractContextManager[Any]:
-    right = log_reader._inside
+    right = log_reader.inside
 
-    def inside(records: Any, wanted: Any) -> Any:
-        found = right(records, wanted)
+    def inside(*args: Any) -> Any:
+        found = right(*args)
         gaps = np.flatnonzero(np.diff(found.offset) > 1)
         return found.slice(0, int(gaps[0]) + 1) if len(gaps) else found
 
-    return mock.patch.object(log_reader, "_inside", inside)
+    return mock.patch.object(log_reader, "inside", inside)
 
 
 def reader_forgets_leader_epochs() -> AbstractContextManager[Any]:
-    right = log_reader._inside
+    right = log_reader.inside
 
-    def inside(records: Any, wanted: Any) -> Any:
-        found = right(records, wanted)
+    def inside(*args: Any) -> Any:
+        found = right(*args)
         return replace(found, leader_epoch=np.zeros(len(found), np.int32))
 
-    return mock.patch.object(log_reader, "_inside", inside)
+    return mock.patch.object(log_reader, "inside", inside)
 
 
 def rewrite_forgets_leader_epochs() -> AbstractContextManager[Any]:
