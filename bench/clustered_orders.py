@@ -12,22 +12,26 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog
 
 from bench.cpu import measured
 from engine.clock import SystemClock
 from engine.formats.codec import CodecSpec, ValueCodec, open_codec, propose_fields
 from engine.offset_range import OffsetRange
+from engine.parquet.settings import ROW_GROUP_ROWS, choose_settings
+from engine.records.digest import RangeDigest
 from engine.records.records import Records
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.columns import TableLayout
 from engine.table.commit.range_append import RangeAppend
 from engine.table.commit.writer import TableWriter
-from engine.table.data_file import FileName
+from engine.table.data_file import FileFooter, FileName
 from engine.table.proof.verification import verify_file
 from engine.table.proof.verifier import Verifier
+from engine.table.rows.parquet_writer import ParquetFileWriter
 from engine.table.rows.record_file import RecordFile
-from engine.table.rows.rows import RowCodecs
+from engine.table.rows.rows import RowCodecs, rows_from_records
 from engine.table.topic_table import TopicTable
 from engine.table.windows import Clustering
 from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
@@ -93,6 +97,7 @@ class StoredLayout:
     """A table whose one file was written in some order, and what writing and proving it took."""
 
     table: TopicTable
+    path: str
     size_bytes: int
     write_cpu_seconds: float
     proof_cpu_seconds: float
@@ -107,23 +112,9 @@ class OrderTables:
 
     def store(self, name: str, records: list[Records], clustering: Clustering | None) -> StoredLayout:
         """Write, prove and commit all records as one file of the topic ``name``."""
-        table = self._writer.ensure(
-            topic=name,
-            topic_id=f"{name:A<22}"[:22],
-            cluster_id="bench",
-            layout=TableLayout(),
-            codec=CodecSpec(name="avro"),
-            value_fields=propose_fields("avro", schema(), ()).fields,
-        )
-        table = self._writer.add_schemas(table, {ORDER_SCHEMA_ID: schema()})
-        offsets = OffsetRange(start=0, end=int(records[-1].offset[-1]) + 1)
-        codecs = RowCodecs.of(table.facts)
-        file = RecordFile(
-            table.facts,
-            FileName(partition=0, range=offsets, leader_epoch=4, attempt="bench"),
-            codecs,
-            clustering=clustering,
-        )
+        table, offsets = self._table(name), _offsets(records)
+        codecs, path = RowCodecs.of(table.facts), _file_name(offsets)
+        file = RecordFile(table.facts, path, codecs, clustering=clustering)
         with measured() as written:
             for block in records:
                 file.add(block, *codecs.decode(block))
@@ -135,7 +126,61 @@ class OrderTables:
         append = RangeAppend(partition=0, range=offsets, leader_epoch=4, digest=file.digest, file=verified)
         return StoredLayout(
             table=self._writer.commit(table, [append]).table,
+            path=description.path,
             size_bytes=description.size_bytes,
             write_cpu_seconds=written.cpu_seconds,
             proof_cpu_seconds=proven.cpu_seconds,
         )
+
+    def store_sorted(self, name: str, records: list[Records]) -> str:
+        """All rows sorted by COLUMNS from the first to the last, as SQL engines would like it best and no consumer
+        could read it. Returns the file's path."""
+        table, offsets = self._table(name), _offsets(records)
+        facts, codecs = table.facts, RowCodecs.of(table.facts)
+        batches = []
+        for block in records:
+            rows = rows_from_records(facts.layout, facts.schema, 0, block, *codecs.decode(block))
+            batches.append(rows.copy_to(pa.default_cpu_memory_manager()))
+        rows = pa.Table.from_batches(batches).combine_chunks()
+        order = pc.sort_indices(rows, sort_keys=[(column, "ascending") for column in COLUMNS])
+        settings = choose_settings(rows.slice(0, ROW_GROUP_ROWS))
+        location = facts.data_path(_file_name(offsets))
+        writer = ParquetFileWriter(facts.warehouse, path=location, schema=facts.schema, settings=settings)
+        for at in range(0, len(order), ROW_GROUP_ROWS):
+            writer.write(rows.take(order.slice(at, ROW_GROUP_ROWS)).combine_chunks().to_batches()[0])
+        digest = RangeDigest(crc32c=0, length_bytes=1, record_count=len(rows))
+        footer = FileFooter(
+            topic=name,
+            topic_id=table.topic_id,
+            partition=0,
+            range=offsets,
+            record_count=len(rows),
+            digest=digest,
+            codec="avro",
+            codec_version=1,
+            schema_ids=(),
+        )
+        description = writer.finish(footer, leader_epoch=4, raw_rows=0, error_rows=0)
+        iceberg = self._catalog.load_table(table.identifier)
+        with iceberg.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+            append.append_data_file(description.to_iceberg(iceberg.spec().spec_id))
+        return location
+
+    def _table(self, name: str) -> TopicTable:
+        table = self._writer.ensure(
+            topic=name,
+            topic_id=f"{name:A<22}"[:22],
+            cluster_id="bench",
+            layout=TableLayout(),
+            codec=CodecSpec(name="avro"),
+            value_fields=propose_fields("avro", schema(), ()).fields,
+        )
+        return self._writer.add_schemas(table, {ORDER_SCHEMA_ID: schema()})
+
+
+def _offsets(records: list[Records]) -> OffsetRange:
+    return OffsetRange(start=0, end=int(records[-1].offset[-1]) + 1)
+
+
+def _file_name(offsets: OffsetRange) -> FileName:
+    return FileName(partition=0, range=offsets, leader_epoch=4, attempt="bench")

@@ -1,5 +1,5 @@
-"""Spark SQL over the tables of the clustering benchmark: each round runs one query and answers with its CPU-seconds and
-the bytes that were read.
+"""Spark SQL over the tables of the clustering benchmark: a round runs every query once, and answers with the CPU time
+and the bytes read of each.
 
 A program of its own (``python -m bench.clustering_spark``): a JVM keeps what an earlier benchmark loaded.
 """
@@ -11,20 +11,24 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from bench.cpu import measured
+from bench.round_program import answer_rounds
 from floeberg.java.maven_jars import ICEBERG_SPARK, MavenArtifact, class_path, resolve_jars
 
 _SQLITE_DRIVER = (MavenArtifact.parse("org.xerial:sqlite-jdbc:3.50.3.0", alone=True),)
 
 
 def main() -> None:
-    """Lines of JSON texts, a query each, from standard input; a line with the answer to each."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data-dir", type=Path, required=True)
-    data_dir: Path = parser.parse_args().data_dir
+    parser.add_argument("--queries", required=True, help="JSON: name to SQL")
+    arguments = parser.parse_args()
+    data_dir: Path = arguments.data_dir
+    queries: dict[str, str] = json.loads(arguments.queries)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
@@ -52,12 +56,18 @@ def main() -> None:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     jvm = next(child for child in psutil.Process().children(recursive=True) if child.name() == "java")
-    for line in sys.stdin:
-        before = jvm.io_counters().read_chars
-        with measured(jvm.pid) as spent:
-            rows = [[str(value) for value in row] for row in session.sql(json.loads(line)).collect()]
-        read = jvm.io_counters().read_chars - before
-        print(json.dumps({"cpu_seconds": spent.cpu_seconds, "read_bytes": read, "rows": rows}), flush=True)
+
+    def run_all(_: int) -> dict[str, Any]:
+        answers: dict[str, Any] = {}
+        for name, query in queries.items():
+            before = jvm.io_counters().read_chars
+            with measured(jvm.pid) as spent:
+                rows = [[str(value) for value in row] for row in session.sql(query).collect()]
+            read_bytes = jvm.io_counters().read_chars - before
+            answers[name] = {"cpu_ms": spent.cpu_seconds * 1000, "read_bytes": read_bytes, "rows": rows}
+        return answers
+
+    answer_rounds(run_all)
     session.stop()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import (
+    clustering,
     commit_rate,
     compaction,
     consumer_replay,
@@ -48,6 +49,7 @@ GROUPS = {
     "commits": "several writers to one table, on SQLite and on a REST catalog",
     "compaction": "merging files, and Spark's rewrite_data_files on the same ones",
     "freshness": "from produce to visible, and what a small range costs",
+    "clustering": "files in windows sorted by columns: selective SQL, replay, cold fetches, size",
 }
 _DROPPED_TIMEOUT_SECONDS = 300.0
 
@@ -76,7 +78,7 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
         say(GROUPS["values"])
         found += value_formats.measure(repetitions=scale.repetitions)
         found += value_shares.measure(folder / "values")
-    if wanted - {"values", "native", "idle", "commits", "compaction", "freshness"}:
+    if wanted - {"values", "native", "idle", "commits", "compaction", "freshness", "clustering"}:
         found += _on_plain_broker(folder / "plain", scale, wanted, say)
     if "native" in wanted:
         say(GROUPS["native"])
@@ -91,6 +93,10 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
     if "idle" in wanted:
         say(GROUPS["idle"])
         found += quiet_partitions.measure(folder / "idle", sizes=scale.quiet_partitions, seconds=scale.quiet_seconds)
+    if "clustering" in wanted:
+        say(GROUPS["clustering"])
+        clustered = clustering.Scale(repetitions=scale.repetitions, fetches=scale.fetches)
+        found += clustering.measure(folder / "clustering", clustered)
     if "commits" in wanted:
         say(GROUPS["commits"])
         found += commit_rate.measure(folder / "commits", commits=scale.commits)

@@ -3,96 +3,25 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.kafka_log.compression import Compression
-from engine.kafka_log.record_batch import CONTROL_FLAG, NO_LEADER_EPOCH, parse_header
+from engine.kafka_log.record_batch import CONTROL_FLAG, parse_header
 from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.records.records import Records
-from tests.engine import offset_table
 from tests.engine.offset_table import FileShape, OffsetTable, records_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainRecord:
-    offset: int
-    timestamp_ms: int
-    timestamp_type: int
-    leader_epoch: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-
-
-def plain(records: Records) -> list[PlainRecord]:
-    return [
-        PlainRecord(
-            offset=int(records.offset[row]),
-            timestamp_ms=int(records.timestamp_ms[row]),
-            timestamp_type=int(records.timestamp_type[row]),
-            leader_epoch=int(records.leader_epoch[row]),
-            key=records.key[row],
-            value=records.value[row],
-            headers=()
-            if records.headers is None
-            else tuple((key.decode(), value) for key, value in records.headers.of_record(row)),
-        )
-        for row in range(len(records))
-    ]
-
-
-def as_a_client_reads(batches: Sequence[memoryview]) -> list[PlainRecord]:
-    """What aiokafka makes of the batches; each CRC is checked."""
-    found: list[PlainRecord] = []
-    memory = MemoryRecords(b"".join(batches))
-    while memory.has_next():
-        batch = memory.next_batch()
-        assert batch.validate_crc()
-        if batch.is_control_batch:
-            continue
-        found += [
-            PlainRecord(
-                offset=record.offset,
-                timestamp_ms=record.timestamp,
-                timestamp_type=record.timestamp_type,
-                leader_epoch=-2,
-                key=record.key,
-                value=record.value,
-                headers=tuple(record.headers),
-            )
-            for record in batch
-        ]
-    return found
-
-
-def check_batches(batches: Sequence[memoryview], expected: Sequence[PlainRecord], wanted: OffsetRange) -> None:
-    """The batches hold exactly ``expected`` and cover every offset up to the end of ``wanted`` once."""
-    assert [replace(record, leader_epoch=-2) for record in expected] == as_a_client_reads(batches)
-    headers = [parse_header(bytes(batch)) for batch in batches]
-    epoch_of = {record.offset: record.leader_epoch for record in expected}
-    for before, after in itertools.pairwise(headers):
-        assert before.next_offset == after.base_offset
-    for batch, header in zip(batches, headers, strict=True):
-        last_record = list(MemoryRecords(bytes(batch)).next_batch())[-1]
-        assert last_record.offset == header.last_offset, "some clients go on after the last record, not the batch"
-        is_control = header.attributes & CONTROL_FLAG
-        assert header.leader_epoch == (NO_LEADER_EPOCH if is_control else epoch_of[header.last_offset])
-    assert headers[-1].next_offset == wanted.end
+from tests.engine.reading.client_reads import as_a_client_reads, check_batches, plain, read
 
 
 @pytest.fixture
@@ -102,10 +31,6 @@ def reader() -> Iterator[LogReader]:
     yield found
     found.close()
     index.close()
-
-
-def read(reader: LogReader, table: OffsetTable, wanted: OffsetRange, start: int, **more: object) -> list[memoryview]:
-    return list(reader.read(table.view, 0, offsets=wanted, start=start, **more))  # type: ignore[arg-type]
 
 
 _text = st.text(max_size=4).map(str.encode)
@@ -311,96 +236,6 @@ def test_segment_inside_a_file_is_read_alone(reader: LogReader, tmp_path: Path) 
     batches = read(reader, table, wanted, 300)
     assert [record.offset for record in as_a_client_reads(batches)] == list(range(300, 700))
     assert parse_header(bytes(batches[-1])).next_offset == 700
-
-
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
-def test_time_index_never_points_past_the_answer(data: st.DataObject) -> None:
-    timestamps = data.draw(st.lists(st.integers(-1, 40), min_size=1, max_size=120))
-    huge = data.draw(st.booleans())
-    offsets = [3 + 2 * row for row in range(len(timestamps))]
-    value = {offset: ts * (2**57 if huge and ts == 13 else 1) for offset, ts in zip(offsets, timestamps, strict=True)}
-    with TemporaryDirectory() as folder:
-        table = OffsetTable(Path(folder))
-        table.add(
-            OffsetRange(start=0, end=offsets[-1] + 5),
-            records_of(offsets, timestamp_ms=value.__getitem__),
-            shape=FileShape(row_group_rows=32, page_rows=4, window_rows=data.draw(st.sampled_from((None, 50, 1000)))),
-        )
-        wanted = OffsetRange(start=data.draw(st.integers(0, offsets[-1])), end=offsets[-1] + 5)
-        index = FileIndex()
-        times, relative = LogReader(file_index=index).time_index(table.view, 0, wanted)
-        index.close()
-    assert (np.diff(times) > 0).all()
-    assert (np.diff(relative) > 0).all()
-    inside = [offset for offset in offsets if offset in wanted]
-    for target in range(-1, 45):
-        entry = bisect.bisect_right(times.tolist(), target) - 1
-        begins = wanted.start + (int(relative[entry]) if entry >= 0 else 0)
-        answer = next((offset for offset in inside if value[offset] >= target), None)
-        assert answer is None or begins <= answer
-
-
-def test_time_index_of_rising_timestamps_points_at_the_right_page(reader: LogReader, tmp_path: Path) -> None:
-    table = OffsetTable(tmp_path)
-    wanted = OffsetRange(start=0, end=256)
-    table.add(
-        wanted, records_of(range(256), timestamp_ms=lambda o: 1000 + o), shape=FileShape(row_group_rows=64, page_rows=8)
-    )
-    times, relative = reader.time_index(table.view, 0, wanted)
-    assert relative.tolist() == list(range(8, 256, 8))
-    assert times.tolist() == [1000 + o for o in range(8, 256, 8)]
-
-
-def test_fetch_out_of_a_window_reads_the_pages_around_its_offsets_alone(tmp_path: Path) -> None:
-    table = OffsetTable(tmp_path)
-    wanted = OffsetRange(start=0, end=8000)
-    value = np.random.default_rng(3).bytes
-    shape = FileShape(row_group_rows=1000, page_rows=50, window_rows=4000)
-    path = table.add(wanted, records_of(range(8000), value=lambda _: value(200)), shape=shape)
-    assert path is not None
-    index = FileIndex()
-    reader = LogReader(file_index=index)
-    (file,) = index.files(table.view, 0).files
-    opened = index.open(table.view, file)
-    for group in range(8):
-        index.open_group(table.view, opened, group)
-    before = index.count.read_bytes
-    batches = list(reader.read(table.view, 0, offsets=wanted, start=5000, max_bytes=20_000))
-    reader.close()
-    assert parse_header(bytes(batches[0])).base_offset == 5000
-    # One or two pages of 50 rows of each of the four row groups, where a row group has twenty.
-    assert index.count.read_bytes - before < path.stat().st_size / 8
-    index.close()
-
-
-def test_offset_that_two_row_groups_of_a_window_hold_is_never_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def twice(window: pa.Table, columns: Sequence[str], count: int) -> Iterator[pa.Table]:
-        yield from (window.slice(0, 20), window.slice(19, 1), window.slice(21))
-
-    monkeypatch.setattr(offset_table, "row_groups_of", twice)
-    table = OffsetTable(tmp_path)
-    wanted = OffsetRange(start=0, end=40)
-    table.add(wanted, records_of(range(40)), shape=FileShape(row_group_rows=20, window_rows=40))
-    reader = LogReader(file_index=FileIndex())
-    with pytest.raises(Corrupt, match="several row groups hold the same offset"):
-        read(reader, table, wanted, 0)
-    reader.close()
-
-
-@pytest.mark.parametrize("offset", range(0, 130, 9))
-def test_every_offset_of_a_window_is_read_as_in_stream_order(reader: LogReader, tmp_path: Path, offset: int) -> None:
-    stored = records_of([at for at in range(130) if at % 10 < 7], headers=lambda at: [(b"h", b"%d" % at)] * (at % 3))
-    wanted = OffsetRange(start=0, end=131)
-    answers = []
-    for folder, window_rows in (("stream", None), ("windows", 37)):
-        table = OffsetTable(tmp_path / folder)
-        table.add(wanted, stored, shape=FileShape(row_group_rows=10, page_rows=4, window_rows=window_rows))
-        answers.append(as_a_client_reads(read(reader, table, wanted, offset)))
-    assert answers[0] == answers[1]
-    assert [record.offset for record in answers[0]] == [at for at in stored.offset.tolist() if at >= offset]
 
 
 def test_range_beyond_the_ledger_is_unavailable(reader: LogReader, tmp_path: Path) -> None:
