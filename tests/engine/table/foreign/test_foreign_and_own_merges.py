@@ -15,8 +15,8 @@ from engine.table.manifests import ManifestReader, TableFile
 from engine.table.merge.merge_files import MergeTask, merge_files
 from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.table.topic_table import TopicTable
+from tests.engine.table.foreign.foreign_rewrites import rewrite_in_no_order, rewrite_one_file
 from tests.engine.table.foreign.foreign_world import SEGMENT_RECORDS, ForeignWorld
-from tests.engine.table.foreign.test_foreign_changes import rewrite_in_no_order, rewrite_one_file
 from workers.workers import ReadBackTask, proof_of, read_back
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
@@ -15,6 +14,7 @@ from pyiceberg.types import StringType
 from engine.errors import Unavailable
 from engine.offset_range import OffsetRange
 from engine.table.proof.verifier import Verifier
+from tests.engine.table.foreign.foreign_rewrites import rewrite_in_no_order, rewrite_one_file
 from tests.engine.table.foreign.foreign_world import ForeignWorld
 from tiering.planner import Waiting
 
@@ -31,20 +31,6 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> ForeignWorld:
 def rewritten(tmp_path_factory: pytest.TempPathFactory) -> ForeignWorld:
     """For changes that stay: rows in no order are read slowly, and here are few."""
     return ForeignWorld(tmp_path_factory.mktemp("rewritten"))
-
-
-def rewrite_in_no_order(table: Table) -> None:
-    """As a rewrite sorted by another column would: all rows, in files of others, whose row groups hold any offsets."""
-    rows = table.scan().to_arrow()
-    with table.transaction() as transaction:
-        transaction.set_properties({"write.parquet.row-group-limit": "70"})
-        transaction.overwrite(rows.take(np.random.default_rng(5).permutation(rows.num_rows)))
-
-
-def rewrite_one_file(table: Table) -> None:
-    """The middle segment of one partition only: the others stay Floeberg's own."""
-    wanted = "kafka_partition == 0 and kafka_offset >= 200 and kafka_offset < 400"
-    table.overwrite(table.scan(wanted).to_arrow(), overwrite_filter=wanted)
 
 
 def expire_all_but_the_newest(table: Table) -> None:
