@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import ANY
@@ -27,6 +27,7 @@ from engine.table.topic_table import TopicTable
 from engine.table.windows import Clustering
 from engine.topic_partition import TopicIdPartition
 from tests.compaction.damaged_file import damage
+from tests.support.fault_hooks import once
 from tests.support.repairing_daemon import RepairingDaemon
 from tests.tiering.tiering_world import STRINGS, TieringWorld
 from workers.workers import InProcessWorkers
@@ -390,14 +391,3 @@ def test_work_is_followed_by_a_pause_that_keeps_the_share() -> None:
     assert limits.pause_ms(cpu_ms=3000, took_ms=1000) == 2000
     assert limits.pause_ms(cpu_ms=0, took_ms=5) == 0
     assert [CompactionLimits(cores=cores, max_parallel=8).parallel for cores in (1, 2, 16)] == [1, 1, 8]
-
-
-def once(point: FaultPoint, what: Callable[[], object]) -> Callable[[FaultPoint], None]:
-    """Do something the first time that a point is reached, and only then."""
-    waiting = [what]
-
-    def hook(reached: FaultPoint) -> None:
-        if reached is point and waiting:
-            waiting.pop()()
-
-    return hook

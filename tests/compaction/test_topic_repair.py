@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from tests.compaction.damaged_file import damage
+from tests.support.fault_hooks import once
 from tests.tiering.order_schemas import TEXTS, KnownSchemas, avro, columns, order
 from tests.tiering.tiering_world import TieringWorld
 from topics.topic_schemas import TopicSchemas
@@ -292,23 +292,12 @@ def test_new_file_that_does_not_verify_is_never_committed(lacking: Lacking) -> N
     assert lacking.repair().turn().replaced == 4
 
 
-def at(point: FaultPoint, act: Callable[[], object]) -> Callable[[FaultPoint], None]:
-    """Acts once, when ``point`` is reached first."""
-    waiting = [act]
-
-    def hook(reached: FaultPoint) -> None:
-        if reached is point and waiting:
-            waiting.pop()()
-
-    return hook
-
-
 def test_tiering_that_commits_in_between_loses_nothing(lacking: Lacking) -> None:
     lacking.source.texts = TEXTS
     for partition in lacking.partitions:
         lacking.world.broker.append_segment(partition, [note(7), note(8)])
     tiering = lacking.world.loop(rules=avro(lacking.source))
-    with armed(at(FaultPoint.REPLACEMENTS_VERIFIED, tiering.cycle)):
+    with armed(once(FaultPoint.REPLACEMENTS_VERIFIED, tiering.cycle)):
         assert lacking.repair().turn().replaced == 4
     assert {entry.range for entry in lacking.table().ledger.values()} == {OffsetRange(start=0, end=9)}
     lacking.check_whole()
@@ -317,7 +306,7 @@ def test_tiering_that_commits_in_between_loses_nothing(lacking: Lacking) -> None
 def test_two_repairs_at_once_replace_each_file_once(lacking: Lacking) -> None:
     lacking.source.texts = TEXTS
     other = lacking.repair(limits=RepairLimits(files_per_turn=2))
-    with armed(at(FaultPoint.REPLACEMENTS_WRITTEN, other.turn)):
+    with armed(once(FaultPoint.REPLACEMENTS_WRITTEN, other.turn)):
         turn = lacking.repair().turn()
     assert (turn.replaced, turn.gone, turn.gained) == (2, 2, 4)
     lacking.check_whole()
@@ -331,7 +320,7 @@ def test_foreign_compaction_in_between_is_left_as_it_is(lacking: Lacking) -> Non
         table = lacking.world.catalog.load_table(lacking.table().identifier)
         table.overwrite(table.scan().to_arrow())
 
-    with armed(at(FaultPoint.REPLACEMENTS_WRITTEN, compact)):
+    with armed(once(FaultPoint.REPLACEMENTS_WRITTEN, compact)):
         turn = lacking.repair().turn()
     assert (turn.tried, turn.replaced, turn.gone) == (4, 0, 4)
     assert lacking.digests() == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from tests.engine.table.table_examples import (
     reopened,
     stored_offsets,
 )
+from tests.support.fault_hooks import once
 
 REPLACED, GONE = Outcome.COMMITTED, Outcome.GONE
 
@@ -114,17 +114,6 @@ def test_encodings_of_new_columns_are_remembered_and_known_ones_stay(
     writer.replace(table, [replacement_of(table, files_of(table)[0])], settings)
     kept = reopened(tmp_path).settings
     assert kept == ParquetSettings(encodings={"value": "PLAIN", "note": "DICTIONARY"})
-
-
-def once(at: FaultPoint, act: Callable[[], object]) -> Callable[[FaultPoint], None]:
-    """A hook that acts when a point is reached for the first time."""
-    waiting = [act]
-
-    def hook(point: FaultPoint) -> None:
-        if point is at and waiting:
-            waiting.pop()()
-
-    return hook
 
 
 @pytest.fixture
