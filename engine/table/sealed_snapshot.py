@@ -197,15 +197,14 @@ class SealedProducer(_SnapshotProducer[Any]):
 
         Raises Corrupt, OSError. What no summary tells any more is found out by the sum of all, once a process.
         """
-        if current_manifest_seal(self._before) is None:
-            return
+        is_sealed = current_manifest_seal(self._before) is not None
         for manifest in manifests:
             path, digest = manifest.manifest_path, self._digest(manifest)
             told = is_as_told(summary_of(self._before, manifest), path, digest)
-            if told is None and self._proven.get(path) != digest:
-                self._prove_all()
             if told is False:
                 raise changed(path)
+            if told is None and is_sealed and self._proven.get(path) != digest:
+                self._prove_all()
 
     def _prove_all(self) -> None:
         sealed = current_manifest_seal(self._before)
