@@ -27,12 +27,10 @@ from engine.table.data_file import FileFooter, FileName, parse_file_name
 from engine.table.manifests import TableFile
 from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafClaim, LeafFacts, false_claims
-from engine.table.proof.offset_order import OffsetOrder
-from engine.table.proof.sort_order import SortOrder
+from engine.table.proof.row_order import OffsetOrder, SortOrder
 from engine.table.proof.verification import check_magic, open_rows, opened
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
-from engine.table.windows import window_starts
 
 _RESTORE = "restore the file from a copy of the warehouse, or tier its offsets again while the broker has them"
 _REWRITE = "rewrite the manifest entry from the file: SQL engines may return too few rows until then"
@@ -99,8 +97,8 @@ def file_records(table: TableFacts, path: str, wanted: OffsetRange) -> Iterator[
     codecs = RowCodecs.of(table)
     source = opened(table.warehouse, path)
     parsed = source.footer()
-    windows = FileFooter.from_key_values(parsed.key_values, file=path).windows
-    starts = window_starts(windows, len(parsed.group_at), file=path)
+    footer = FileFooter.from_key_values(parsed.key_values, file=path)
+    starts = footer.window_starts(len(parsed.group_at), file=path)
     with open_rows(table.warehouse, path, parsed) as file:
         for first_group, end_group in pairwise(starts):
             runs = []
@@ -182,7 +180,7 @@ class _FileCheck:
 
     def _check_rows(self, source: RangedFile, parsed: ParquetFooter, footer: FileFooter) -> None:
         codecs = RowCodecs.of(self.table)
-        starts = window_starts(footer.windows, len(parsed.group_at), file=self.listed.path)
+        starts = footer.window_starts(len(parsed.group_at), file=self.listed.path)
         rows = _Rows(layout_partition=self.table.layout.partition, footer=footer, order=OffsetOrder(starts=starts))
         untrue: list[str] = []
         source.prove()  # a flipped bit is named before anything decodes it

@@ -20,7 +20,6 @@ from engine.table.data_file import FileFooter, check_footer
 from engine.table.live_files import LiveFiles, PartitionFiles
 from engine.table.manifests import TableFile
 from engine.table.topic_table import SOMEBODY_ELSE, TopicTable
-from engine.table.windows import window_starts
 
 _OPEN_FILE_BYTES = 6 << 10
 """Of the objects around a footer: its strings, arrays, lock, and the file's own values."""
@@ -220,7 +219,7 @@ class FileIndex:
         source.expect(footer)
         facts = FileFooter.from_key_values(footer.key_values, file=file.path)
         _check_facts(table, file, facts)
-        starts = tuple(window_starts(facts.windows, len(footer.group_at), file=file.path))
+        starts = tuple(facts.window_starts(len(footer.group_at), file=file.path))
         windows = footer.summaries(table.layout.offset).joined(starts)
         _check_windows(file, windows)
         return OpenFile(file=file, source=source, footer=footer, facts=facts, windows=windows, starts=starts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -106,6 +106,19 @@ class FileFooter:
     def format_version(self) -> int:
         """The least version of a reader that understands the file."""
         return 1 if self.windows is None else 2
+
+    def window_starts(self, group_count: int, *, file: str) -> Sequence[int]:
+        """The first row group of each window, and the end; in stream order each row group is one.
+
+        Raises Corrupt where the file has fewer row groups than its windows need.
+        """
+        if self.windows is None:
+            return range(group_count + 1)
+        first_groups = self.windows.first_groups
+        if first_groups[-1] >= group_count:
+            problem = f"the footer says that a window begins at row group {first_groups[-1]}, there are {group_count}"
+            raise Corrupt(problem, file=file)
+        return (*first_groups, group_count)
 
     def to_key_values(self) -> dict[str, str]:
         of_keys = {f"{FOOTER_PREFIX}key_schema_ids": json.dumps(list(self.key_schema_ids))}

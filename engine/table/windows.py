@@ -7,7 +7,6 @@ groups prune as after a sort, and whoever reads by offset merges a few rising ru
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Self
@@ -15,7 +14,7 @@ from typing import Self
 import crc32c
 import pyarrow as pa
 
-from engine.errors import Corrupt, Invalid
+from engine.errors import Invalid
 
 DEFAULT_WINDOW_ROWS = 256 * 1024
 MOST_WINDOW_ROWS = 1024 * 1024
@@ -87,21 +86,6 @@ class FileWindows:
             raise ValueError(f"windows begin at the row groups {groups}, which don't rise")
         clustering = Clustering(columns=tuple(said["columns"]), window_rows=int(said["window_rows"]))
         return cls(clustering=clustering, first_groups=groups)
-
-
-def window_starts(windows: FileWindows | None, group_count: int, *, file: str) -> Sequence[int]:
-    """The first row group of each window of a file, and the end; in stream order each row group is one.
-
-    Raises Corrupt where the file has fewer row groups than its windows need.
-    """
-    if windows is None:
-        return range(group_count + 1)
-    if windows.first_groups[-1] >= group_count:
-        raise Corrupt(
-            f"the footer says that a window begins at row group {windows.first_groups[-1]}, there are {group_count}",
-            file=file,
-        )
-    return (*windows.first_groups, group_count)
 
 
 def _is_sortable(kind: pa.DataType) -> bool:

@@ -16,7 +16,6 @@ from engine.table.data_file import FileFooter, check_footer
 from engine.table.manifests import TableFile
 from engine.table.rows.window_rows import in_offset_order
 from engine.table.topic_table import TableFacts
-from engine.table.windows import window_starts
 
 WHOLE_FILE_BYTES = 4 << 20
 """A file of up to this size is read by one request, and by the library alone: of a file of a few rows, taking row
@@ -67,7 +66,7 @@ class StoredFile:
         """In offset order, up to a row group at a time, in plain columns; those that are null in all of these may be
         left out. Raises Corrupt, Unavailable.
         """
-        starts = window_starts(self.footer.windows, len(self._parsed.group_at), file=self.file.path)
+        starts = self.footer.window_starts(len(self._parsed.group_at), file=self.file.path)
         return in_offset_order(self.groups(), starts, self.table.layout.offset)
 
     def groups(self, *, unread: frozenset[str] = frozenset()) -> Iterator[pa.Table]:

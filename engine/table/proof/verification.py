@@ -25,11 +25,9 @@ from engine.records.digest import RangeDigest
 from engine.table.data_file import FileFooter
 from engine.table.proof.file_claims import FileClaims
 from engine.table.proof.leaf_facts import Leaf, LeafFacts
-from engine.table.proof.offset_order import OffsetOrder
-from engine.table.proof.sort_order import SortOrder
+from engine.table.proof.row_order import OffsetOrder, SortOrder
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
-from engine.table.windows import window_starts
 from engine.warehouse.warehouse import READ_PIECE_BYTES, Warehouse
 
 _NOTHING_KEPT = 1
@@ -82,7 +80,7 @@ def verify_file(path: str, facts: TableFacts) -> Verification:
             schema = file.metadata.schema.to_arrow_schema()
             _check_columns(schema, facts, path)
             footer = FileFooter.from_key_values(file.metadata.metadata, file=path)
-            starts = window_starts(footer.windows, len(parsed.group_at), file=path)
+            starts = footer.window_starts(len(parsed.group_at), file=path)
             rows = _RowEvidence(facts, OffsetOrder(starts=starts), path)
             claims = FileClaims(source=source, footer=parsed, shown=file.metadata, schema=schema, closely=own)
             order = SortOrder(windows=footer.windows)

@@ -19,6 +19,7 @@ from engine.table.data_file import (
     footer_checksum_of,
     parse_file_name,
 )
+from engine.table.windows import Clustering, FileWindows
 
 RANGE = OffsetRange(start=747_276, end=1_000_000)
 FOOTER = FileFooter(
@@ -106,6 +107,17 @@ def test_footer_of_a_newer_format_is_refused() -> None:
     stored[b"floeberg.format_version"] = b"3"
     with pytest.raises(Invalid, match="upgrade"):
         FileFooter.from_key_values(stored, file="f")
+
+
+def test_windows_are_told_by_their_first_row_groups() -> None:
+    windows = FileWindows(clustering=Clustering(columns=("a", "b"), window_rows=7), first_groups=(0, 4, 6))
+    clustered = replace(FOOTER, windows=windows)
+    stored = {key.encode(): value.encode() for key, value in clustered.to_key_values().items()}
+    assert FileFooter.from_key_values(stored, file="f") == clustered
+    assert list(clustered.window_starts(9, file="f")) == [0, 4, 6, 9]
+    assert list(FOOTER.window_starts(3, file="f")) == [0, 1, 2, 3]
+    with pytest.raises(Corrupt, match="begins at row group 6, there are 6"):
+        clustered.window_starts(6, file="f")
 
 
 def test_manifest_entry_has_counts_and_bounds_only_where_they_are_known() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from engine.errors import Corrupt, Invalid
-from engine.table.windows import Clustering, FileWindows, window_starts
+from engine.errors import Invalid
+from engine.table.windows import Clustering, FileWindows
 
 SCHEMA = pa.schema(
     [
@@ -20,8 +20,6 @@ SCHEMA = pa.schema(
 def test_words_of_the_footer_are_read_back() -> None:
     windows = FileWindows(clustering=Clustering(columns=("a", "b"), window_rows=7), first_groups=(0, 4, 6))
     assert FileWindows.from_json(windows.to_json()) == windows
-    assert list(window_starts(windows, 9, file="f")) == [0, 4, 6, 9]
-    assert list(window_starts(None, 3, file="f")) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -41,12 +39,6 @@ def test_words_of_the_footer_are_read_back() -> None:
 def test_words_that_say_nothing_sensible_are_refused(text: str) -> None:
     with pytest.raises((ValueError, TypeError, KeyError, Invalid)):
         FileWindows.from_json(text)
-
-
-def test_window_that_begins_after_the_last_row_group_is_corrupt() -> None:
-    windows = FileWindows(clustering=Clustering(columns=("a",)), first_groups=(0, 4))
-    with pytest.raises(Corrupt, match="begins at row group 4, there are 4"):
-        window_starts(windows, 4, file="f")
 
 
 @pytest.mark.parametrize(
