@@ -32,7 +32,7 @@ def row_groups_of(window: pa.Table, columns: Sequence[str], count: int) -> Itera
 def in_offset_order(groups: Iterable[pa.Table], starts: Sequence[int], offset_column: str) -> Iterator[pa.Table]:
     """The rows of a file's row groups, which come in file order, in offset order, up to ROW_GROUP_ROWS at a time.
 
-    ``starts`` is ``FileFooter.window_starts``: the first row group of each window, and the end. Those of one window have
+    ``starts`` is ``FileFooter.window_starts``: the first row group of each window, and the end. Those of a window have
     the same types; a column that one lacks is null in it. Memory: a window twice, and a row group.
     """
     coming = iter(groups)
