@@ -155,7 +155,7 @@ def _in_duckdb(paths: Mapping[str, str], filters: Mapping[str, str], scale: Scal
 def _in_spark(folder: Path, layouts: list[str], filters: Mapping[str, str], scale: Scale) -> Answers:
     """Through Iceberg, one task at a time."""
     queries = {
-        f"{layout} {name}": _select(f"bench.kafka.{layout}", condition)
+        f"{layout} {name}": _select(f"floeberg.kafka.{layout}", condition)
         for name, condition in filters.items()
         for layout in layouts
     }

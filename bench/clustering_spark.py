@@ -42,13 +42,11 @@ def main() -> None:
         "spark.driver.extraClassPath": class_path((*resolve_jars(ICEBERG_SPARK), *resolve_jars(_SQLITE_DRIVER))),
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.catalog.bench": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.bench.type": "jdbc",
-        "spark.sql.catalog.bench.uri": f"jdbc:sqlite:{data_dir / 'catalog.db'}",
-        "spark.sql.catalog.bench.warehouse": (data_dir / "warehouse").as_uri(),
-        "spark.sql.catalog.bench.cache-enabled": "false",
-        # As the catalog that wrote the tables calls itself.
-        "spark.sql.catalog.bench.jdbc.schema-version": "V1",
+        "spark.sql.catalog.floeberg": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.floeberg.type": "jdbc",
+        "spark.sql.catalog.floeberg.uri": f"jdbc:sqlite:{data_dir / 'catalog.db'}",
+        "spark.sql.catalog.floeberg.warehouse": (data_dir / "warehouse").as_uri(),
+        "spark.sql.catalog.floeberg.cache-enabled": "false",
     }
     builder = SparkSession.builder.appName("clustering").master("local[1]")
     for name, value in settings.items():
