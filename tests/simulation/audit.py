@@ -23,10 +23,11 @@ from tests.simulation.table_reading import LedgerLine, StoredFile, TableReading,
 class Auditor:
     """Gathers findings, each beginning with its kind: lost, doubled, order, altered, invented, unproven, ledger,
     digest, door, stuck. ``wounds``: offsets whose file somebody else took from the table, by topic id and partition,
-    and whether it had a record there."""
+    and whether it had a record there. ``replaced``: paths that a table named once and does no more."""
 
     def __init__(self, reading: TableReading) -> None:
         self.findings: list[str] = []
+        self.replaced: set[str] = set()
         self.audited = Counter[str]()
         self.wounds: dict[tuple[str, int], dict[int, bool]] = {}
         self.reading = reading
@@ -38,7 +39,8 @@ class Auditor:
             self.findings.append(finding)
 
     def on_commit(self, name: Identifier, before: TableMetadata | None, after: TableMetadata) -> None:
-        """Every change of a table, as it happens: the ledger only goes forward, and nobody older extends it."""
+        """Every change of a table, as it happens: the ledger only goes forward, nobody older extends it, and whatever
+        files take the place of others, no record leaves."""
         if before is None:
             return
         for key in before.properties:
@@ -54,9 +56,20 @@ class Auditor:
                 self.found("ledger", None, f"{'.'.join(name)} partition {number} went from {old} to {new}")
         known = {file.path for file in self.reading.files(before)}
         for file in self.reading.files(after):
-            line = ledger_of(before, file.partition)
-            if file.path not in known and line is not None and parse_file_name(file.path).leader_epoch < line.epoch:
+            line, written = ledger_of(before, file.partition), parse_file_name(file.path)
+            is_new = file.path not in known and line is not None and written.range.start >= line.end
+            if is_new and written.leader_epoch < line.epoch:
                 self.found("ledger", None, f"a fenced owner added {file.path.rpartition('/')[2]} behind {line}")
+        self.replaced |= known - {file.path for file in self.reading.files(after)}
+        self._none_left(name, before, after)
+
+    def _none_left(self, name: Identifier, before: TableMetadata, after: TableMetadata) -> None:
+        held = _offsets_in(self.reading.files(after))
+        for number, offsets in _offsets_in(self.reading.files(before)).items():
+            wounds = self.wounds.get((before.properties["floeberg.topic_id"], number), {})
+            gone = sorted(offsets - held.get(number, set()) - wounds.keys())
+            if gone:
+                self.found("lost", None, f"a commit takes offsets {gone} from {'.'.join(name)} partition {number}")
 
     def table(self, partition: Partition) -> None:
         """All of a partition's rows, its ledger and its digest."""
@@ -243,6 +256,14 @@ class Auditor:
 
     def _wounds(self, partition: Partition) -> dict[int, bool]:
         return self.wounds.get((partition.who.topic_id, partition.who.partition), {})
+
+
+def _offsets_in(files: Iterable[StoredFile]) -> dict[int, set[int]]:
+    """By partition."""
+    found: dict[int, set[int]] = {}
+    for file in files:
+        found.setdefault(file.partition, set()).update(row.offset for row in file.rows or ())
+    return found
 
 
 def _brief(row: Row | None) -> str:

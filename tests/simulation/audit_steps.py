@@ -1,4 +1,4 @@
-"""Looking at everything, and the one thing that somebody else does to a table."""
+"""Looking at everything, and what somebody else does to a table."""
 
 from __future__ import annotations
 
@@ -28,6 +28,25 @@ def audit_doors(world: World, dice: random.Random) -> None:
         for seat in world.seats:
             if seat.process is not None:
                 world.auditor.served(partition, seat.process.door, dice)
+
+
+def read(world: World, dice: random.Random) -> str | None:
+    """Consumers read through a daemon that reaches catalog and store."""
+    well = [one for one in world.seats if one.catalog_faults.away == 0 and one.store_faults.state is None]
+    doors = [seat.process.door for seat in well if seat.process is not None and not seat.busy]
+    partition = world.partition(dice)
+    if not doors or partition is None:
+        return None
+    world.auditor.served(partition, dice.choice(doors), dice)
+    return f"consumers read {partition.who}"
+
+
+def replaced_files_go(world: World, dice: random.Random) -> str | None:
+    """Somebody expires snapshots, and the files go that only they named."""
+    gone = [
+        path for path in sorted(world.auditor.replaced) if world.store.objects.pop(path.removeprefix("s3://"), None)
+    ]
+    return f"{len(gone)} files that no table names any more are removed" if gone else None
 
 
 def foreign_delete(world: World, dice: random.Random) -> str | None:

@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+from compaction.compaction_limits import CompactionLimits
+from compaction.compaction_loop import CompactionLoop
+from compaction.merge_limits import MergeLimits
+from compaction.topic_merge import MergeTurn
 from engine.broker import Broker
 from engine.clock import Clock
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader, LogReaderLimits
 from engine.reading.read_ahead import ReadAheadLimits
 from engine.table.commit.writer import TableWriter
+from engine.table.data_file import FileDescription
+from engine.table.merge.merge_files import Merged
 from engine.table.proof.verifier import Verifier
 from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.tiered_log import TieredLog
 from tests.simulation.catalog import SimulatedCatalog
 from tests.simulation.cluster import Node
-from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
 from tiering.rewrite import Rewritten
 from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule
+from workers.workers import InProcessWorkers
 
 NAMESPACE = "kafka"
 
 
-class FaultyWorkers(InterferingWorkers):
+Damages = Callable[[FileDescription], FileDescription]
+
+
+class FaultyWorkers(InProcessWorkers):
     """The real work of one process; ``damage`` gets each file between write and verification, and may hurt it."""
 
-    def __init__(self, damage: Callable[[Rewritten], Rewritten]) -> None:
+    def __init__(self, damage: Damages) -> None:
         self._damage = damage
 
-    def rewrite(self, tasks: RewriteTasks) -> RewriteAnswers:
-        for key, answer in super().rewrite(tasks):
-            yield key, self._damage(answer) if isinstance(answer, Rewritten) and answer.file is not None else answer
+    def run(self, work: Callable[[Any], Any], tasks: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        for key, answer in super().run(work, tasks):
+            if isinstance(answer, Rewritten) and answer.file is not None:
+                yield key, replace(answer, file=self._damage(answer.file))
+            elif isinstance(answer, Merged):
+                yield key, replace(answer, new=tuple(map(self._damage, answer.new)))
+            else:
+                yield key, answer
 
 
 class SimulatedDaemon:
@@ -49,22 +65,32 @@ class SimulatedDaemon:
         catalog: SimulatedCatalog,
         rules: Sequence[TopicRule],
         limits: TieringLimits,
-        damage: Callable[[Rewritten], Rewritten],
+        merge_limits: MergeLimits,
+        damage: Damages,
     ) -> None:
         self.node = node
         self.is_dead = False
         self.writer = TableWriter(catalog, clock, namespace=NAMESPACE)
         self.verifier = Verifier()
+        workers = FaultyWorkers(damage)
         self.loop = TieringLoop(
             broker=broker,
             log_dirs=[node.log_dir],
             writer=self.writer,
             verifier=self.verifier,
-            workers=FaultyWorkers(damage),
+            workers=workers,
             rules=rules,
             clock=clock,
             limits=limits,
         )
+        self.compaction = CompactionLoop(
+            writer=self.writer,
+            workers=workers,
+            verifier=self.verifier,
+            clock=clock,
+            limits=CompactionLimits(merge=merge_limits, cores=1),
+        )
+        self.loop.on_cycle(lambda report: self.compaction.note_topics(report.led, may_work=True))
         self._reader = LogReader(
             file_index=FileIndex(), limits=LogReaderLimits(read_ahead=ReadAheadLimits(prefetches=0))
         )
@@ -79,6 +105,12 @@ class SimulatedDaemon:
 
     def cycle(self) -> CycleReport:
         return self.loop.cycle()
+
+    def compact(self) -> MergeTurn:
+        """Of one topic. What is led here is known after a cycle."""
+        if self.loop.report is None:
+            self.cycle()
+        return self.compaction.turn().merge
 
     def close(self) -> None:
         self._reader.close()

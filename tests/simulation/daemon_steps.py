@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Callable
 
+from compaction.topic_merge import MergeTurn
 from engine.errors import CommitUnknown, FloebergError
 from engine.offset_range import OffsetRange
 from engine.table.commit.range_append import RangeAppend
@@ -29,13 +30,22 @@ def cycle(world: World, dice: random.Random) -> str | None:
     return None if seat is None else _cycle(world, seat, None)
 
 
+def compact(world: World, dice: random.Random) -> str | None:
+    seat = world.seat(dice)
+    if seat is None:
+        return None
+    _give_files(world, seat, dice)
+    return _compact(world, seat, None)
+
+
 def kill(world: World, dice: random.Random) -> str | None:
     """A daemon's turn that ends at some point of it, without a word."""
     seat = _seat_with_work(world, dice)
     if seat is None:
         return None
     at: list[str] = []
-    return _cycle(world, seat, _killing(world, _some_point(dice), at), lambda: f", killed at {at[0]}" if at else "")
+    turn, interruption = _some_turn(world, seat, dice), _killing(world, _some_point(dice), at)
+    return turn(world, seat, interruption, lambda: f", killed at {at[0]}" if at else "")
 
 
 def pause(world: World, dice: random.Random, others: Callable[[], None]) -> str | None:
@@ -56,8 +66,8 @@ def pause(world: World, dice: random.Random, others: Callable[[], None]) -> str 
             raise Killed
         world.trace.note(f"{seat.name} goes on")
 
-    interruption = Interruption(_some_point(dice), stand_still)
-    return _cycle(world, seat, interruption, lambda: f", paused at {' '.join(at)}" if at else "")
+    turn, interruption = _some_turn(world, seat, dice), Interruption(_some_point(dice), stand_still)
+    return turn(world, seat, interruption, lambda: f", paused at {' '.join(at)}" if at else "")
 
 
 def kill_copying(world: World, dice: random.Random) -> str | None:
@@ -252,6 +262,37 @@ def _killing(world: World, point: int, at: list[str]) -> Interruption:
         raise Killed
 
     return Interruption(point, end)
+
+
+def _some_turn(world: World, seat: Seat, dice: random.Random) -> Callable[..., str]:
+    if "compact" not in world.profile.allowed or dice.random() < 0.6:
+        return _cycle
+    _give_files(world, seat, dice)
+    return _compact
+
+
+def _give_files(world: World, seat: Seat, dice: random.Random) -> None:
+    """Files that may become one, most of the time; where the daemon is killed on its way there, one starts again."""
+    for _ in range(dice.choice((0, 2, 3))):
+        if seat.process is not None and seat.node.is_member:
+            give_work(world, dice, seat.node.node_id)
+            _cycle(world, seat, None)
+    if seat.process is None:
+        world.start(seat)
+
+
+def _compact(
+    world: World, seat: Seat, interruption: Interruption | None, ending: Callable[[], str] = lambda: ""
+) -> str:
+    turn = MergeTurn()
+    with world.turn(seat, interruption) as process:
+        turn = process.compact()
+    world.counts["merges"] += turn.merged
+    world.counts["files merged"] += turn.files
+    said = [f"merges {turn.files} files into {turn.merged}"]
+    said += [f"{turn.gone} groups are gone"] if turn.gone else []
+    said += [f"problem: {problem.problem}" for problem in turn.problems]
+    return f"{seat.name}: {', '.join(said)}{ending()}"
 
 
 def _cycle(world: World, seat: Seat, interruption: Interruption | None, ending: Callable[[], str] = lambda: "") -> str:

@@ -16,7 +16,6 @@ from engine.table.data_file import ColumnStats, FileDescription
 from engine.table.rows.parquet_writer import bounds_of
 from tests.engine.parquet.pyarrow_files import described, rewritten
 from tests.simulation.object_store import ObjectStore
-from tiering.rewrite import Rewritten
 
 
 class Damage:
@@ -28,18 +27,18 @@ class Damage:
         self._store = store
         self._note = note
 
-    def hurt(self, outcome: Rewritten) -> Rewritten:
-        if not self.waiting or outcome.file is None:
-            return outcome
+    def hurt(self, file: FileDescription) -> FileDescription:
+        if not self.waiting:
+            return file
         kind, dice = self.waiting.pop(0)
         self._note(kind)
-        key = outcome.file.path.removeprefix("s3://")
+        key = file.path.removeprefix("s3://")
         content = self._store.objects[key]
         if kind == "flip-byte":
             self._store.objects[key] = _flipped(content, dice)
-            return outcome
-        self._store.objects[key], file = _with_another_value(content, outcome.file, dice)
-        return replace(outcome, file=file)
+            return file
+        self._store.objects[key], file = _with_another_value(content, file, dice)
+        return file
 
 
 def _flipped(content: bytes, dice: random.Random) -> bytes:

@@ -14,9 +14,26 @@ from engine.errors import CommitUnknown, FloebergError
 from engine.table.catalog import access as catalogs
 from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.data_file import FileDescription, FileFooter
+from engine.table.proof.verification import Verification
+from workers.workers import ReadBackTask
 
 
-def footer_of(file: FileDescription) -> FileFooter:
+def evidence_as_told(task: ReadBackTask) -> Verification:
+    """Of a file that nobody read: made of what was to be written."""
+    return Verification(
+        path=task.file.path,
+        size_bytes=task.file.size_bytes,
+        checksum=task.file.checksum,
+        footer_checksum=task.file.footer_checksum,
+        columns={},
+        footer=_footer_of(task.file),
+        partition=task.file.partition,
+        offsets=None,
+        digest=task.file.digest,
+    )
+
+
+def _footer_of(file: FileDescription) -> FileFooter:
     return FileFooter(
         topic=file.topic,
         topic_id=file.topic_id,
@@ -43,7 +60,7 @@ def snapshot_not_asserted() -> AbstractContextManager[Any]:
     """
 
     def commit(transaction: TableTransaction) -> None:
-        table, newest = transaction._table, _newest(transaction)
+        table, newest = transaction._table, newest_of(transaction)
         moved = newest.metadata.current_snapshot_id != table.metadata.current_snapshot_id
         sent = _made_again(newest, transaction) if moved else transaction
         kept = tuple(one for one in sent._requirements if not isinstance(one, AssertRefSnapshotId))
@@ -82,14 +99,14 @@ def _made_again_after(failure: type[FloebergError]) -> AbstractContextManager[An
         try:
             right(transaction)
         except failure:
-            table, newest = transaction._table, _newest(transaction)
+            table, newest = transaction._table, newest_of(transaction)
             right(_made_again(newest, transaction))
             table.metadata, table.metadata_location = newest.metadata, newest.metadata_location
 
     return mock.patch.object(TableTransaction, "commit_once", commit)
 
 
-def _newest(transaction: TableTransaction) -> Table:
+def newest_of(transaction: TableTransaction) -> Table:
     newest = catalogs.load(transaction._table.catalog, transaction._table.name())
     assert newest is not None, "tables are never dropped"
     return newest

@@ -30,7 +30,6 @@ from tiering import planner, range_work, rewrite
 from tiering.broker_watch import BrokerWatch
 from tiering.cycle import Cycle
 from tiering.spool import Spool
-from workers.workers import ReadBackTask
 
 Patch = Callable[[], AbstractContextManager[Any]]
 
@@ -100,26 +99,8 @@ def file_not_compared() -> AbstractContextManager[Any]:
     return mock.patch.object(verifier, "_differences", return_value=())
 
 
-@contextlib.contextmanager
-def file_not_read_back() -> Iterator[None]:
-    """The evidence is made of what was to be written, not of what is there."""
-    from engine.table.proof.verification import Verification
-
-    def read(task: ReadBackTask) -> Verification:
-        return Verification(
-            path=task.file.path,
-            size_bytes=task.file.size_bytes,
-            checksum=task.file.checksum,
-            footer_checksum=task.file.footer_checksum,
-            columns={},
-            footer=mutated_commits.footer_of(task.file),
-            partition=task.file.partition,
-            offsets=None,
-            digest=task.file.digest,
-        )
-
-    with mock.patch.object(range_work, "read_back", read):
-        yield
+def file_not_read_back() -> AbstractContextManager[Any]:
+    return mock.patch.object(range_work, "read_back", mutated_commits.evidence_as_told)
 
 
 def unlinked_before_it_is_committed() -> AbstractContextManager[Any]:

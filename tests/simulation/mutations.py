@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.table.ledger import Outcome
-from tests.simulation import mutated_commits, mutated_parts
+from tests.simulation import mutated_commits, mutated_merges, mutated_parts
 from tests.simulation.mutated_parts import Patch
 from tests.simulation.profile import EVERYTHING, Focus
 
@@ -160,5 +160,28 @@ MUTATIONS: tuple[Mutation, ...] = (
         name="what follows a failed range is committed",
         patch=mutated_parts.failed_range_leaves_the_next_ones,
         focus=Focus(steps=("flip-byte", "bad-memory")),
+    ),
+    Mutation(
+        name="a group of files has a hole", patch=mutated_merges.group_with_a_hole, focus=Focus(steps=("compact",))
+    ),
+    Mutation(
+        name="a merged file is not read back",
+        patch=mutated_merges.merged_file_not_read_back,
+        focus=Focus(steps=("compact", "flip-byte", "bad-memory")),
+    ),
+    Mutation(
+        name="a changed group is replaced all the same",
+        patch=mutated_merges.changed_group_replaced_all_the_same,
+        focus=Focus(steps=("compact", "pause"), twins=True),
+    ),
+    Mutation(
+        name="an append beside a replacement is lost",
+        patch=mutated_merges.append_beside_a_replacement_lost,
+        focus=Focus(steps=("compact", "pause", "rogue-commit"), twins=True),
+    ),
+    Mutation(
+        name="a replaced file is offered to new readers",
+        patch=mutated_merges.replaced_file_offered_to_new_readers,
+        focus=Focus(steps=("compact", "read", "replaced-files-go")),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from compaction.merge_limits import Demand, MergeLimits
 from tests.simulation.cluster import TopicPlan
 from tests.simulation.trace import Step
 
@@ -32,6 +33,7 @@ WEIGHTS: dict[str, int] = {
     "cycle": 26,
     "kill": 8,
     "pause": 8,
+    "compact": 12,
     "restart": 2,
     "kill-copying": 3,
     "record-log-start": 2,
@@ -49,6 +51,8 @@ WEIGHTS: dict[str, int] = {
     "clock-jump": 2,
     "lose-spool": 1,
     "foreign-delete": 3,
+    "replaced-files-go": 6,
+    "read": 5,
     "audit": 5,
 }
 """How often each kind of step is drawn where it may happen at all."""
@@ -71,6 +75,7 @@ class Profile:
     freshness_ms: int | None
     max_tasks_per_cycle: int
     spool_max_bytes: int
+    merge_limits: MergeLimits
     twins: bool
     allowed: frozenset[str]
     step_count: int
@@ -78,10 +83,12 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus:
-    """What runs are made of where one kind of bug is looked for: steps that come more often, and kinds of topics."""
+    """What runs are made of where one kind of bug is looked for: steps that come more often, kinds of topics, and
+    whether two daemons work beside each broker."""
 
     steps: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
+    twins: bool = False
 
 
 EVERYTHING = Focus()
@@ -101,9 +108,22 @@ def draw_profile(dice: random.Random, focus: Focus = EVERYTHING) -> Profile:
         freshness_ms=dice.choice((None, None, 0, 5_000, 5_000)),
         max_tasks_per_cycle=dice.choice((1, 3, 16)),
         spool_max_bytes=dice.choice((1_000, 1 << 30, 1 << 30)),
-        twins=dice.random() < 0.2,
+        merge_limits=_draw_merge_limits(dice),
+        twins=dice.random() < 0.2 or focus.twins,
         allowed=frozenset(allowed),
         step_count=dice.choice((25, 40, 60)),
+    )
+
+
+def _draw_merge_limits(dice: random.Random) -> MergeLimits:
+    """Whatever may be merged is, at the next look."""
+    return MergeLimits(
+        target_file_bytes=dice.choice((40_000, 1 << 28, 1 << 28)),
+        files_per_group=dice.choice((2, 3, 1000)),
+        newest_left=dice.choice((1, 1, 2)),
+        crowded=Demand(growth=1, files=2),
+        look_interval_ms=0,
+        retry_ms=1_000,
     )
 
 

@@ -46,6 +46,7 @@ ACTIONS: dict[str, Action] = {
     "recreate-topic": kafka_steps.recreate_topic,
     "cycle": daemon_steps.cycle,
     "kill": daemon_steps.kill,
+    "compact": daemon_steps.compact,
     "restart": daemon_steps.restart,
     "kill-copying": daemon_steps.kill_copying,
     "record-log-start": daemon_steps.record_log_start,
@@ -62,6 +63,8 @@ ACTIONS: dict[str, Action] = {
     "clock-jump": daemon_steps.clock_jump,
     "lose-spool": daemon_steps.lose_spool,
     "foreign-delete": audit_steps.foreign_delete,
+    "replaced-files-go": audit_steps.replaced_files_go,
+    "read": audit_steps.read,
     "audit": audit_steps.audit,
 }
 

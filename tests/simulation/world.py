@@ -120,6 +120,7 @@ class World:
                 clock=clock,
                 catalog=SimulatedCatalog(self.catalog, endpoint, answer),
                 rules=self._rules(),
+                merge_limits=self.profile.merge_limits,
                 limits=TieringLimits(
                     max_tasks_per_cycle=self.profile.max_tasks_per_cycle,
                     small_range_bytes=0,
