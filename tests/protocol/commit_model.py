@@ -1,26 +1,35 @@
-"""The commit protocol as a state machine small enough to visit every state: two daemons, one partition, one catalog.
+"""The commit protocol as a state machine small enough to visit every state: two daemons, one partition, one catalog,
+and somebody who merges files.
 
-The decisions are the program's own (``engine.table.ledger``); what surrounds them is reduced to what can interleave:
-loading, planning, staging, a request on its way, an answer that arrives or not, leaders that change and daemons that
-do not notice, daemons that end. ``Rules`` switches off one rule at a time: the model must then find what goes wrong.
-A state is numbers in tuples alone, as quick to hash as can be. docs/commit_protocol.md, "Every interleaving", reads
-along with this file.
+The decisions are the program's own (``engine.table.ledger``, ``engine.table.commit.replacement``); what surrounds them
+is reduced to what can interleave: loading, planning, staging, a request on its way, an answer that arrives or not,
+leaders that change and daemons that do not notice, processes that end. ``Rules`` switches off one rule at a time: the
+model must then find what goes wrong. A state is numbers in tuples alone, as quick to hash as can be.
+docs/commit_protocol.md, "Every interleaving", reads along with this file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST
+from engine.table.commit.replacement import FileReplacement, decide_replacements
+from engine.table.data_file import FileDescription
 from engine.table.ledger import LedgerEntry, Outcome, decide, extend
+from engine.table.manifests import SnapshotFiles, TableFile
+from engine.table.proof.verifier import VERIFIERS_TOKEN, VerifiedFile
 
 SEGMENT_ENDS = ((2,), (1, 2))
 """Where the closed segments of each daemon's replica end: never at the same offsets but the last."""
 
 LOG_END = 2
+
+MERGER = 2
+"""Who merges, as the sender of a request; the daemons are 0 and 1."""
 
 MOST_REQUESTS = 2
 """On their way at once: the one waited for, and one that nobody waits for any more."""
@@ -40,6 +49,10 @@ class Rules:
     """A new log start is a snapshot of its own, not a change of properties alone."""
     copied_needs_ledger: bool = True
     """The broker is told "copied" only for what a loaded ledger covers."""
+    replaces_what_is_listed: bool = True
+    """Files are replaced only while they are those that the table has in their range."""
+    replaces_on_its_snapshot: bool = True
+    """What is to be listed after a replacement lands only on the snapshot that it was made of."""
 
 
 class Range(NamedTuple):
@@ -54,6 +67,14 @@ class Range(NamedTuple):
     @property
     def offsets(self) -> OffsetRange:
         return OffsetRange(start=self.start, end=self.end)
+
+
+class File(NamedTuple):
+    """A file of the table, ``is_merged`` or as it was appended."""
+
+    start: int
+    end: int
+    is_merged: bool = False
 
 
 class Line(NamedTuple):
@@ -74,13 +95,15 @@ class Line(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A commit on its way to the catalog; ``added`` is None for a new log start."""
+    """A commit on its way to the catalog; ``added`` is None for a new log start. A replacement has the table's files as
+    they are to be in ``listed``, and no ``line``: it leaves the ledger as it is."""
 
     sender: int
     asserted: int
-    line: Line
-    added: Range | None
-    epoch: int
+    line: Line | None
+    added: Range | None = None
+    epoch: int = 0
+    listed: tuple[File, ...] = ()
 
 
 class Daemon(NamedTuple):
@@ -93,18 +116,28 @@ class Daemon(NamedTuple):
     is_waiting: bool = False
 
 
+class Merger(NamedTuple):
+    """What somebody who merges files holds in memory: the snapshot and files as they were loaded, and the ``group`` of
+    which a merged file is written."""
+
+    loaded: tuple[int, tuple[File, ...]] | None = None
+    group: tuple[File, ...] = ()
+    is_waiting: bool = False
+
+
 class State(NamedTuple):
-    """``files`` are the ranges that the current snapshot names; ``dropped`` is what the broker let go of."""
+    """``files`` are those that the current snapshot names; ``dropped`` is what the broker let go of."""
 
     snapshot: int
     line: Line | None
-    files: tuple[Range, ...]
+    files: tuple[File, ...]
     requests: frozenset[Request]
     daemons: tuple[Daemon, Daemon]
     leader: int
     epoch: int
     dropped: int
     crashes_left: int
+    merger: Merger = Merger()
 
 
 class Step(NamedTuple):
@@ -128,16 +161,20 @@ START = State(
 class CommitModel:
     """``steps`` are all that can happen next; ``broken`` says which promise a state breaks."""
 
-    def __init__(self, rules: Rules | None = None, *, elections: int = 2) -> None:
-        """``elections``: 2 are enough for a leader to lose the partition and get it back under a newer epoch."""
+    def __init__(self, rules: Rules | None = None, *, elections: int = 2, merges: bool = False) -> None:
+        """``elections``: 2 are enough for a leader to lose the partition and get it back under a newer epoch. With
+        ``merges``, somebody merges files beside the second daemon, and the first one does nothing."""
         self._rules = rules or Rules()
         self._elections = elections
+        self._has_merges = merges
 
     def steps(self, state: State) -> Iterator[Step]:
         if state.epoch < self._elections:
             yield Step("the other broker is elected", state._replace(leader=1 - state.leader, epoch=state.epoch + 1))
-        for who in (0, 1):
+        for who in (1,) if self._has_merges else (0, 1):
             yield from self._steps_of(state, who)
+        if self._has_merges:
+            yield from self._merges(state)
         for request in state.requests:
             yield from self._arrives(state, request)
 
@@ -212,6 +249,31 @@ class CommitModel:
         request = Request(who, snapshot, after, planned, epoch)
         yield from _sends(f"{who} sends the commit of {planned}", state, request)
 
+    def _merges(self, state: State) -> Iterator[Step]:
+        merger = state.merger
+        if merger != Merger():
+            yield Step("who merges ends and starts", state._replace(merger=Merger()))
+        if merger.is_waiting:
+            yield Step("who merges waits no longer", state._replace(merger=Merger(group=merger.group)))
+            return
+        if merger.loaded != (state.snapshot, state.files):
+            loaded = merger._replace(loaded=(state.snapshot, state.files))
+            yield Step("who merges loads the table", state._replace(merger=loaded))
+        if merger.loaded is None:
+            return
+        snapshot, files = merger.loaded
+        if not merger.group:
+            for group in _groups(files):
+                yield Step(f"{_merged(group)} is written", state._replace(merger=merger._replace(group=group)))
+            return
+        outcome, is_accepted = _decide_replacement(files, merger.group)
+        if is_accepted or not self._rules.replaces_what_is_listed:
+            kept = tuple(file for file in files if file not in merger.group)
+            request = Request(MERGER, snapshot, None, listed=(*kept, _merged(merger.group)))
+            yield from _sends(f"who merges sends {_merged(merger.group)}", state, request)
+        else:
+            yield Step(f"who merges is told: {outcome.value}", state._replace(merger=Merger()))
+
     def _copied(self, state: State, who: int, line: Line | None) -> Iterator[Step]:
         """The broker beside the daemon asks about its next segment, and drops it when it is told "copied"."""
         daemon = state.daemons[who]
@@ -225,22 +287,28 @@ class CommitModel:
 
     def _arrives(self, state: State, request: Request) -> Iterator[Step]:
         """A request reaches the catalog now, or never; its answer reaches the sender, or not."""
-        snapshot, line, files, requests, daemons, leader, epoch, dropped, crashes_left = state
-        rest = daemons, leader, epoch, dropped, crashes_left
+        snapshot, line, files, requests, daemons, leader, epoch, dropped, crashes_left, merger = state
+        rest = daemons, leader, epoch, dropped, crashes_left, merger
         requests -= {request}
         without = State(snapshot, line, files, requests, *rest)
         yield Step(f"a request of {request.sender} is lost", without)
-        is_horizon = request.added is None
+        is_horizon = request.added is None and not request.listed
         asserts = self._rules.asserts_snapshot and (self._rules.horizon_makes_snapshot or not is_horizon)
+        asserts = asserts and (self._rules.replaces_on_its_snapshot or not request.listed)
         landed = not asserts or request.asserted == state.snapshot
         if landed:
             makes_snapshot = self._rules.horizon_makes_snapshot or not is_horizon
-            files = files if request.added is None else (*files, request.added)
-            after = State(snapshot + makes_snapshot, request.line, files, requests, *rest)
+            files = request.listed or (files if request.added is None else (*files, File(*request.added)))
+            after = State(snapshot + makes_snapshot, request.line or line, files, requests, *rest)
         else:
             after = without
         name = f"a request of {request.sender} {'lands' if landed else 'meets a conflict'}"
         yield Step(f"{name}, its answer is lost", after)
+        if request.sender == MERGER:
+            if merger.is_waiting:
+                # Who is told that it is there has no more to do; a conflict is decided again.
+                yield Step(name, after._replace(merger=Merger(group=() if landed else merger.group)))
+            return
         daemon = daemons[request.sender]
         if daemon.is_waiting:
             told = Daemon(epoch=daemon.epoch, loaded=(after.snapshot, after.line))
@@ -260,14 +328,71 @@ def _next_range(line: Line | None, who: int) -> Range | None:
     return None if end is None else Range(start, end)
 
 
+def _groups(files: tuple[File, ...]) -> Iterator[tuple[File, ...]]:
+    """What may be written again: the first file that was not yet, alone, and with all that follow it."""
+    appended = tuple(file for file in sorted(files) if not file.is_merged)
+    for count in {min(1, len(appended)), len(appended)} - {0}:
+        yield appended[:count]
+
+
+def _merged(group: tuple[File, ...]) -> File:
+    return File(group[0].start, group[-1].end, is_merged=True)
+
+
+@cache
+def _decide_replacement(files: tuple[File, ...], group: tuple[File, ...]) -> tuple[Outcome, bool]:
+    """(what becomes of it if a commit succeeds, whether there is anything to commit)"""
+    new = VerifiedFile(description=_description(_merged(group)), token=VERIFIERS_TOKEN)
+    asked = FileReplacement(old=tuple(map(_table_file, group)), digest=EMPTY_DIGEST, new=(new,))
+    (outcome,), accepted = decide_replacements(SnapshotFiles(own=tuple(sorted(map(_table_file, files)))), [asked])
+    return outcome, bool(accepted)
+
+
+def _table_file(file: File) -> TableFile:
+    return TableFile(
+        partition=0,
+        range=OffsetRange(start=file.start, end=file.end),
+        path=str(file),
+        size_bytes=1,
+        record_count=file.end - file.start,
+        leader_epoch=0,
+    )
+
+
+def _description(file: File) -> FileDescription:
+    listed = _table_file(file)
+    return FileDescription(
+        path=listed.path,
+        topic="orders",
+        topic_id="",
+        partition=0,
+        range=listed.range,
+        leader_epoch=0,
+        record_count=listed.record_count,
+        size_bytes=1,
+        checksum=0,
+        footer_checksum=0,
+        digest=EMPTY_DIGEST,
+        schema_ids=(),
+        raw_rows=0,
+        error_rows=0,
+        columns={},
+        split_offsets=(),
+    )
+
+
 def _sends(name: str, state: State, request: Request) -> Iterator[Step]:
     requests = state.requests | {request}
-    if len(requests) <= MOST_REQUESTS:
+    if len(requests) > MOST_REQUESTS:
+        return
+    if request.sender == MERGER:
+        yield Step(name, state._replace(requests=requests, merger=state.merger._replace(is_waiting=True)))
+    else:
         waiting = state.daemons[request.sender]._replace(is_waiting=True)
         yield Step(name, _with(state, request.sender, waiting)._replace(requests=requests))
 
 
 def _with(state: State, who: int, daemon: Daemon) -> State:
     daemons = (daemon, state.daemons[1]) if who == 0 else (state.daemons[0], daemon)
-    snapshot, line, files, requests, _, leader, epoch, dropped, crashes_left = state
-    return State(snapshot, line, files, requests, daemons, leader, epoch, dropped, crashes_left)
+    snapshot, line, files, requests, _, leader, epoch, dropped, crashes_left, merger = state
+    return State(snapshot, line, files, requests, daemons, leader, epoch, dropped, crashes_left, merger)

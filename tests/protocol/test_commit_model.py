@@ -13,6 +13,9 @@ import pytest
 from tests.protocol.commit_model import LOG_END, START, CommitModel, Rules, State
 
 MOST_STATES = 1_000_000
+MERGING = CommitModel(elections=0, merges=True)
+TWO_FILES = START._replace(leader=1, crashes_left=0)
+"""Its leader commits two ranges: one beside what is made of the other."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +38,10 @@ class Explored:
     trace: list[str] = field(default_factory=list)
 
 
-def explore(model: CommitModel) -> Explored:
+def explore(model: CommitModel, start: State = START) -> Explored:
     """Breadth first over every state that can be reached, until a promise is broken."""
-    found = Explored(states=[START])
-    number_of = {START: 0}
+    found = Explored(states=[start])
+    number_of = {start: 0}
     came_from: list[tuple[int, str]] = [(-1, "")]
     for number, state in enumerate(found.states):
         for name, following in model.steps(state):
@@ -65,8 +68,9 @@ def trace_to(number: int, came_from: list[tuple[int, str]]) -> list[str]:
     return names[::-1]
 
 
-def test_every_interleaving_keeps_the_promises_and_can_still_reach_the_end() -> None:
-    found = explore(CommitModel())
+@pytest.mark.parametrize("merges", [False, True], ids=["elections", "merges"])
+def test_every_interleaving_keeps_the_promises_and_can_still_reach_the_end(merges: bool) -> None:
+    found = explore(MERGING, TWO_FILES) if merges else explore(CommitModel())
     assert found.broken is None, "\n".join([*found.trace, found.broken or ""])
     print(f"{len(found.states)} states, {len(found.steps_to)} steps")
     assert len(found.states) > 10_000
@@ -89,8 +93,24 @@ def test_every_interleaving_keeps_the_promises_and_can_still_reach_the_end() -> 
     ],
     ids=["no_assertion", "blind_retry", "no_epoch", "properties_alone", "copied_unproven"],
 )
-def test_without_a_rule_a_promise_breaks(rules: Rules, broken: str) -> None:
+def test_without_a_rule_an_append_breaks_a_promise(rules: Rules, broken: str) -> None:
     found = explore(CommitModel(rules))
     assert found.broken is not None
     assert broken in found.broken, found.trace
+    print("\n".join([*found.trace, found.broken]))
+
+
+@pytest.mark.parametrize(
+    ("rules", "broken"),
+    [
+        (Rules(replaces_what_is_listed=False), "in the table twice"),
+        (Rules(replaces_on_its_snapshot=False), "the ledger ends at 2, the files at 1"),
+    ],
+    ids=["replaced_unlooked", "no_assertion"],
+)
+def test_without_a_rule_a_replacement_breaks_a_promise(rules: Rules, broken: str) -> None:
+    found = explore(CommitModel(rules, elections=0, merges=True), TWO_FILES)
+    assert found.broken is not None
+    assert broken in found.broken, found.trace
+    assert any("merges sends" in step for step in found.trace)
     print("\n".join([*found.trace, found.broken]))
