@@ -6,7 +6,7 @@ Once at each point that the second act reaches, the last of the times that it do
 the middle; or ``every`` time in every act. A daemon is a process of its own, forked from one that has paid for the
 imports and started no thread. One line of JSON a daemon: first, for each ``act``, one that nobody kills, with all that
 it ``reached``; then for each kill ``act``, ``point``, ``nth`` and whether it was ``killed``; and for all of them what
-``audited`` returns at the end.
+``audited`` returns at the end, and in how many ``files`` the first partition's records are then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ import structlog
 
 from engine.fault_points import FaultPoint, KillAt, arm
 from floeberg.tied_process import end_with_parent
-from tests.crash.small_history import ACTS, BrokersPart, audited, do_the_daemons_work, let_kafka_delete
+from tests.crash.small_history import (
+    ACTS,
+    BrokersPart,
+    audited,
+    do_the_daemons_work,
+    first_files,
+    let_kafka_delete,
+)
 
 SECOND_ACT = 2
 
@@ -104,8 +111,8 @@ def undisturbed(part: BrokersPart, answer: Path) -> None:
     before = set(sys.modules)
     reached: Counter[FaultPoint] = Counter()
     arm(lambda point: reached.update([point]))
-    do_the_daemons_work(part.root)
-    found: dict[str, Any] = {"reached": reached, **audited(part)}
+    do_the_daemons_work(part.root, merges=True)
+    found: dict[str, Any] = {"reached": reached, **audited(part), "files": first_files(part)}
     own = ("engine", "tiering", "serving", "floeberg", "pyiceberg", "pyarrow", "aiokafka", "fastavro", "sqlalchemy")
     found["modules"] = sorted(name for name in sys.modules.keys() - before if name.split(".")[0] in own)
     answer.write_text(json.dumps(found))
@@ -113,12 +120,12 @@ def undisturbed(part: BrokersPart, answer: Path) -> None:
 
 def killed_at(root: Path, order: str) -> None:
     arm(KillAt(order))
-    do_the_daemons_work(root)
+    do_the_daemons_work(root, merges=True)
 
 
 def followed(part: BrokersPart, answer: Path) -> None:
-    do_the_daemons_work(part.root)
-    answer.write_text(json.dumps(audited(part)))
+    do_the_daemons_work(part.root, merges=True)
+    answer.write_text(json.dumps({**audited(part), "files": first_files(part)}))
 
 
 if __name__ == "__main__":

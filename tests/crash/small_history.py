@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from compaction.merge_limits import Demand, MergeLimits
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.schemas.folder import SchemaFolder
@@ -40,6 +41,7 @@ LONG_SCHEMA = json.dumps(
 """Longer than a table property may be, so that it becomes a file."""
 RETURNS_SCHEMA = json.dumps({"type": "record", "name": "Return", "fields": [{"name": "id", "type": "long"}]})
 SAVED = "broker.pickle"
+EAGER = MergeLimits(newest_left=1, crowded=Demand(growth=1, files=2), look_interval_ms=0)
 
 
 @dataclass
@@ -80,7 +82,7 @@ class BrokersPart:
 
     def _native_and_schemas(self) -> None:
         """A topic whose broker asks for copies, one whose values name a schema too long for a property, and one whose
-        values name a schema that nobody has."""
+        values name a schema that nobody has; and a segment more of the first topic, so that its files become one."""
         self._create("history", native=True)
         self._segment(self._named("history"), value=lambda offset: b"%05d" % offset * 6_000)
         self._segment(self._named("history"))
@@ -88,6 +90,7 @@ class BrokersPart:
             self._create(topic)
             head = b"\x00\x00\x00\x00" + schema_id
             self._segment(self._named(topic), value=lambda offset, head=head: head + bytes([2 * offset]))
+        self._segment(self._named("orders"))
 
     def _changes(self) -> None:
         """A schema that was missing, a topic created again, a log start that rose, a spool's link with bad facts."""
@@ -150,8 +153,11 @@ def _has_facts(link: Path) -> bool:
     return facts.exists() and facts.read_text().endswith("}")
 
 
-def do_the_daemons_work(root: Path) -> None:
-    """Start with nothing in memory; tier, answer the broker and readers, record log starts; until nothing is left."""
+def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
+    """Start with nothing in memory; tier, answer the broker and readers, record log starts; until nothing is left.
+
+    With ``merges``, the files of a partition become one as soon as they may.
+    """
     world = TieringWorld.reopen(root)
     daemon = RepairingDaemon(
         world,
@@ -163,10 +169,11 @@ def do_the_daemons_work(root: Path) -> None:
         limits=TieringLimits(
             max_tasks_per_cycle=3, small_range_bytes=0, lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0
         ),
+        merge_limits=EAGER if merges else None,
     )
     for _ in range(MOST_CYCLES):
-        report, turn = daemon.cycle()
-        if not report.commits and not report.spool_bytes and not turn.replaced:
+        report, turn = daemon.loop.cycle(), daemon.compaction.turn()
+        if not report.commits and not report.spool_bytes and not turn.has_tried:
             break
     if "history" in world.broker.port.topic_configs(["history"]):
         asyncio.run(DoorClient(world, daemon.loop, segment_records=SEGMENT_RECORDS).do_the_brokers_share())
@@ -200,3 +207,10 @@ def audited(part: BrokersPart) -> dict[str, Any]:
         "raw": raw,
         "records": record_count,
     }
+
+
+def first_files(part: BrokersPart) -> int:
+    """How many files the first partition's records are in."""
+    tables = TopicTables(TieringWorld.reopen(part.root).catalog, "kafka").all()
+    table = next(table for table in tables if table.topic_id == next(iter(part.told)))
+    return len(FileIndex().files(table, 0).files)

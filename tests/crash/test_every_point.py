@@ -50,6 +50,8 @@ def test_daemon_killed_at_any_point_leaves_a_successor_everything(tmp_path: Path
     assert all(expected.values())
     assert [run for run in runs if not run["killed"] or run["records"] != expected[run["act"]]] == []
     assert [daemon for daemon in daemons if any(daemon[what] for what in LEFT_WRONG)] == []
+    # All that may become one has, but for the newest.
+    assert {daemon["files"] for daemon in daemons} == {2}
 
 
 def test_points_lie_around_effects_and_not_around_records(tmp_path: Path) -> None:
