@@ -14,12 +14,13 @@ PARALLEL_SERVERS ?= 3
 # What is run so ends with the one that runs it, killed or not. The whole of a recipe's line is: make starts it without a
 # shell, which nothing would end when make is killed.
 TIED := $(BIN)/python -I -S floeberg/tied_process.py -
+MERGES ?= 300
 SEEDS ?= 1000
 FROM ?= 0
 SECONDS ?= 60
 SEED ?= 1
 
-.PHONY: demo test clients test-shipped-cluster simulate fuzz lint bench jar wheel check-jdk check-clients clean format
+.PHONY: demo test clients test-shipped-cluster test-merges simulate fuzz lint bench jar wheel check-jdk check-clients clean format
 
 demo: $(INSTALLED) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -36,6 +37,10 @@ clients: check-clients $(INSTALLED) $(JAR)
 # Three brokers as Kafka ships them and what `floeberg plugin` prints: a minute that most changes need not wait for.
 test-shipped-cluster: $(INSTALLED) $(JAR)
 	$(TIED) $(BIN)/pytest tests/native/shipped_cluster.py
+
+# Three hundred merges, of which `make test` has a few: minutes.
+test-merges: $(INSTALLED) $(JAR)
+	$(TIED) env FLOEBERG_TEST_MERGES=$(MERGES) $(BIN)/pytest -s tests/native/test_merges_under_readers.py
 
 simulate: $(INSTALLED)
 	$(TIED) $(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)

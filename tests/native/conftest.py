@@ -17,6 +17,8 @@ from tests.native.value_topics import value_topics, write_schemas
 from topics.topic_rule import TopicRule
 
 RECORDS = 40_000
+MERGED = "merged"
+"""A topic that is tiered in as many files as can be."""
 SLICED, SLICED_FRESHNESS_MS = "sliced", 500
 
 
@@ -45,7 +47,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeStage]:
     settings = Settings(broker=broker, topics=value_topics(folder))
     rules = topic_rules(settings, SchemaSources(folder, SystemClock()))
     sliced = TopicRule(pattern=SLICED, value_format="raw", freshness_ms=SLICED_FRESHNESS_MS)
-    with NativeStage(folder, [*rules, sliced]) as stage:
+    merged = TopicRule(pattern=MERGED, value_format="string", freshness_ms=0)
+    with NativeStage(folder, [*rules, sliced, merged]) as stage:
         yield stage
 
 

@@ -17,6 +17,8 @@ from confluent_kafka import Message as KafkaMessage
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from compaction.compaction_limits import CompactionLimits
+from compaction.compaction_loop import CompactionLoop
 from engine.broker import KafkaBroker
 from engine.clock import SystemClock
 from engine.errors import Unavailable
@@ -184,8 +186,8 @@ class NativeStage:
 
     def report_of(self, topic: str) -> PartitionReport:
         """Partition 0 of a topic as the last cycle left it."""
-        (found,) = (report for report in self.reports() if report.partition.topic == topic)
-        return found
+        theirs = (report for report in self.reports() if report.partition.topic == topic)
+        return next(report for report in theirs if report.partition.partition == 0)
 
     def fsck(self, topic: str, *, may_be_compacted: bool = False) -> FsckReport:
         """The table of a topic against its ledger, its files, and the log as far as the broker still has it."""
@@ -213,6 +215,14 @@ class NativeStage:
             yield
         finally:
             self._start_tiering()
+
+    def compaction(self, limits: CompactionLimits) -> CompactionLoop:
+        """A loop that is told of what this stage's tiering leads; nobody runs it yet."""
+        loop = CompactionLoop(
+            writer=self._writer, workers=self.workers, verifier=self._verifier, clock=SystemClock(), limits=limits
+        )
+        self.tiering.on_cycle(lambda report: loop.note_topics(report.led, may_work=not report.more))
+        return loop
 
     def _start_tiering(self) -> None:
         self._stop.clear()
