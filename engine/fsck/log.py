@@ -79,7 +79,9 @@ def compare_with_log(
     dropped = aborted_in(aborted, part.range)
 
     def log_records(wanted: OffsetRange) -> Iterator[Records]:
-        return read_segment(part.path, partition=partition, offsets=wanted, aborted=dropped, closed=part.closed)
+        return read_segment(
+            part.path, partition=partition, offsets=wanted, aborted=dropped, closed=part.closed, is_stable=False
+        )
 
     def table_records(wanted: OffsetRange) -> Iterator[Records]:
         return _table_records(table, touched, wanted)

@@ -53,6 +53,7 @@ def read_segment(
     aborted: Sequence[AbortedTransaction],
     block_bytes: int = 16 << 20,
     closed: bool = True,
+    is_stable: bool = True,
     position: int = 0,
 ) -> Iterator[Records]:
     """Yield the committed records of a segment that lie in ``offsets``, in offset order, in blocks of whole batches.
@@ -60,7 +61,8 @@ def read_segment(
     A block holds about ``block_bytes`` of decompressed records, or one larger batch; a block without records is not
     yielded. Each block owns its memory and stays valid as long as something refers to it. Control batches and the
     batches of ``aborted`` transactions are dropped. Nothing past ``offsets.end`` is looked at. With ``closed=False``
-    the file may be growing; no later segment vouches for its end, so its whole batches must reach ``offsets.end``.
+    the file may be growing, and no later segment vouches for its end: where ``is_stable``, the broker has said that all
+    of ``offsets`` are, its whole batches must reach ``offsets.end``.
 
     ``position`` may name a byte at which a batch begins that ends before ``offsets``: what lies before it is not read.
     A batch that is not there, whole and with a right CRC, was a wrong hint, and the file is read from its start.
@@ -79,6 +81,7 @@ def read_segment(
                 base_offset=base_offset_in(path),
                 range=offsets,
                 closed=closed,
+                is_stable=is_stable,
                 aborted=AbortedBatches(aborted),
             )
             segment.go_to(position)
@@ -93,6 +96,7 @@ class _SegmentScan:
     base_offset: int | None
     range: OffsetRange
     closed: bool
+    is_stable: bool
     aborted: AbortedBatches
     decompressor: Decompressor = field(default_factory=Decompressor)
     position: int = 0
@@ -126,7 +130,7 @@ class _SegmentScan:
             if block.is_full:
                 yield from self._found(block)
                 block = RecordBlock(target_bytes=block_bytes)
-        if not self.closed and self.last_offset < self.range.end - 1:
+        if not self.closed and self.is_stable and self.last_offset < self.range.end - 1:
             raise _ends_early(self.last_offset + 1, self.range)
         yield from self._found(block)
 
