@@ -302,7 +302,8 @@ class _Walk:
             skipped = OffsetRange(start=self.position, end=planned.start)
         state, view = self._state, self._state.view
         holds_end = source.range.start < (state.tiered_end or 0) < source.range.end
-        position = state.tiered_position if holds_end else 0
+        # A position beyond the file was looked up in another one, from before a cleaning or after it.
+        position = state.tiered_position if holds_end and state.tiered_position < source.size_bytes else 0
         spooled_epoch = -1 if source.spooled is None else source.spooled.leader_epoch
         self.ranges.append(
             PlannedRange(
