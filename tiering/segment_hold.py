@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from engine.errors import FloebergError
 from engine.fault_points import FaultPoint, reach
 from engine.topic_partition import TopicIdPartition
-from tiering.observation import PartitionState
+from tiering.observation import PartitionLog, PartitionState
 from tiering.observer import Observed
 from tiering.planner import PlannedLink, plan_spool
 from tiering.range_work import aborted_transactions
@@ -26,10 +27,7 @@ class SegmentHold:
     def update(self, observed: Observed, relink: Collection[TopicIdPartition]) -> Observed:
         """Let go of what is committed, link what is ready. ``relink``: partitions whose links are made again where
         Kafka still has the segments, as these may be repaired."""
-        logs = observed.logs
-        for log in (logs[who] for who in relink if who in logs):
-            present = {segment.range for segment in log.closed()}
-            self.spool.unlink([link for link in self.spool.held(log.partition) if link.range in present])
+        self._link_again([log for who, log in observed.logs.items() if who in relink])
         states = self._with_links(observed.states) if relink else observed.states
         plan = plan_spool(states, self._limits)
         if plan.unlinks:
@@ -53,6 +51,16 @@ class SegmentHold:
     def forget_lost(self, partition: TopicIdPartition) -> None:
         """Drop links whose file somebody removed: the segment is looked for in the log directory again."""
         self.spool.unlink([spooled for spooled in self.spool.held(partition) if not spooled.path.exists()])
+
+    def _link_again(self, logs: Collection[PartitionLog]) -> None:
+        for log in logs:
+            held = {spooled.range: spooled.leader_epoch for spooled in self.spool.held(log.partition)}
+            for segment in (segment for segment in log.closed() if segment.range in held):
+                epoch = held[segment.range]
+                link = PlannedLink(partition=log.partition, log_dir=log.log_dir, segment=segment, leader_epoch=epoch)
+                # Where that can't be done, what is held stays: it may be all that there is.
+                with suppress(FloebergError):
+                    self._link(link)
 
     def _with_links(self, states: Sequence[PartitionState]) -> tuple[PartitionState, ...]:
         return tuple(replace(state, spooled=self.spool.held(state.partition)) for state in states)

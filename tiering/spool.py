@@ -122,7 +122,8 @@ class Spool:
         leader_epoch: int,
         aborted: tuple[AbortedTransaction, ...],
     ) -> SpooledSegment | None:
-        """Hold ``source``; None when Kafka has deleted it meanwhile, or made another topic of the same name.
+        """Hold ``source``, in place of what was held of its range; None, and nothing changes, when Kafka has deleted it
+        meanwhile, or made another topic of the same name.
 
         Raises Unavailable with the next step when links can't be made (another file system, a full or read-only one).
         """
@@ -131,14 +132,15 @@ class Spool:
         path = folder / f"{stem}.log"
         try:
             make_durable_folder(folder)
-            _write_facts(folder / f"{stem}.json", leader_epoch, aborted)
-            reach(FaultPoint.SPOOL_FACTS_WRITTEN)
             temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
             temporary.unlink(missing_ok=True)
             os.link(source, temporary)
             if not is_of_topic(source, partition.topic_id):
                 temporary.unlink()
-                raise FileNotFoundError(source)
+                return None
+            # Only now: an earlier link stays, and with its own facts, where there is none to take its place.
+            _write_facts(folder / f"{stem}.json", leader_epoch, aborted)
+            reach(FaultPoint.SPOOL_FACTS_WRITTEN)
             if path.exists():
                 # A link of an earlier attempt may be of a file that compaction has replaced since.
                 path.unlink()
@@ -148,8 +150,6 @@ class Spool:
             sync_folder(folder)
             size_bytes = path.stat().st_size
         except FileNotFoundError:
-            if not path.exists():
-                (folder / f"{stem}.json").unlink(missing_ok=True)
             return None
         except OSError as error:
             raise _unavailable("a segment can't be held in the spool", path, error) from error

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
+from unittest import mock
 
-from engine.fault_points import FaultPoint, armed
 from engine.topic_partition import TopicIdPartition
 from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tests.tiering.tiering_world import TieringWorld, report_of
@@ -23,12 +25,15 @@ def test_segment_of_a_new_topic_is_never_held_or_stored_for_the_one_before_it(wo
     world.broker.append_segment(old, [b"of the old topic"] * 10)
     created: list[TopicIdPartition] = []
 
-    def meanwhile(point: FaultPoint) -> None:
-        if point is FaultPoint.SPOOL_FACTS_WRITTEN and not created:
+    right = os.link
+
+    def link(source: Path, target: Path) -> None:
+        if not created:
             created.append(create_again(world, old, native=False))
+        right(source, target)
 
     loop = world.loop()
-    with armed(meanwhile):
+    with mock.patch("tiering.spool.os.link", link):
         loop.cycle()
     assert world.spooled_files() == []
     assert not world.table(old).ledger
