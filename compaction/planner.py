@@ -6,9 +6,10 @@ are neighbours when no file stands between them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate, takewhile
 
 from compaction.merge_limits import Demand, MergeLimits
 from compaction.size_tree import NOTHING, SizeTree
@@ -223,23 +224,27 @@ class _PartitionPlanner:
         return None
 
     def _take(self, files: Sequence[TableFile], reason: MergeReason) -> None:
-        """One group; of more than one may have, each piece is looked at on its own."""
-        pieces = list(self._cut(files))
-        if len(pieces) == 1:
+        """One group; of more files than one may have, each piece is looked at on its own, and begins again with its
+        largest file where it is worth no merge."""
+        if len(self._piece(files)) == len(files):
             self.groups.append(MergeGroup(files=tuple(files), reason=reason))
             return
-        for piece in pieces:
-            self._plan(piece)
+        start = 0
+        while start < len(files):
+            piece = self._piece(files[start:])
+            sizes = [file.size_bytes for file in piece]
+            largest = sizes.index(max(sizes))
+            is_worth_it = self._reason(len(piece), sum(sizes), sizes[largest]) is not None
+            count = len(piece) if is_worth_it else max(1, largest)
+            self._plan(piece[:count])
+            start += count
 
-    def _cut(self, files: Sequence[TableFile]) -> Iterator[Sequence[TableFile]]:
-        start, size_bytes = 0, 0
-        for index, file in enumerate(files):
-            is_over = size_bytes + file.size_bytes > self._limits.target_file_bytes
-            if is_over or index - start == self._limits.files_per_group:
-                yield files[start:index]
-                start, size_bytes = index, 0
-            size_bytes += file.size_bytes
-        yield files[start:]
+    def _piece(self, files: Sequence[TableFile]) -> Sequence[TableFile]:
+        """As many of the first files as one group may have."""
+        most = files[: self._limits.files_per_group]
+        sizes = accumulate(file.size_bytes for file in most)
+        count = sum(1 for _ in takewhile(lambda size: size <= self._limits.target_file_bytes, sizes))
+        return most[: max(1, count)]
 
     def _leave(self, run: Sequence[TableFile], tree: SizeTree, indexes: range) -> None:
         for index in indexes:
