@@ -1,5 +1,5 @@
-"""Spark SQL over the tables of the clustering benchmark: a round runs every query once, and answers with the CPU time
-and the bytes read of each.
+"""Spark SQL over tables of a benchmark: a round runs every query once, and answers with the CPU and wall time and the
+bytes read of each.
 
 A program of its own (``python -m bench.clustering_spark``): a JVM keeps what an earlier benchmark loaded.
 """
@@ -62,7 +62,8 @@ def main() -> None:
             with measured(jvm.pid) as spent:
                 rows = [[str(value) for value in row] for row in session.sql(query).collect()]
             read_bytes = jvm.io_counters().read_chars - before
-            answers[name] = {"cpu_ms": spent.cpu_seconds * 1000, "read_bytes": read_bytes, "rows": rows}
+            took = {"cpu_ms": spent.cpu_seconds * 1000, "wall_ms": spent.wall_seconds * 1000}
+            answers[name] = {**took, "read_bytes": read_bytes, "rows": rows}
         return answers
 
     answer_rounds(run_all)

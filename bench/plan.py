@@ -11,10 +11,12 @@ from typing import Any
 from bench import (
     clustering,
     commit_rate,
+    compacted_sql,
     compaction,
     consumer_replay,
     daemon_memory,
     freshness,
+    growth,
     quiet_partitions,
     random_fetch,
     reference,
@@ -47,7 +49,7 @@ GROUPS = {
     "native": "broker, plugin and daemon: consumers, memory",
     "idle": "10, 1,000 and 5,000 partitions in which nothing happens",
     "commits": "several writers to one table, on SQLite and on a REST catalog",
-    "compaction": "merging files, and Spark's rewrite_data_files on the same ones",
+    "compaction": "merging files, and Spark's rewrite_data_files on the same ones; SQL before and after; growth",
     "freshness": "from produce to visible, and what a small range costs",
     "clustering": "files in windows sorted by columns: selective SQL, replay, cold fetches, size",
 }
@@ -59,7 +61,7 @@ Say = Callable[[str], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
     """How much is measured: orders in each topic, bytes of a segment, repetitions, random fetches, commits a table,
-    quiet partitions and for how long."""
+    quiet partitions and for how long, small files under SQL, slices after which a table's growth is looked at."""
 
     order_count: int
     segment_bytes: int
@@ -68,6 +70,8 @@ class Scale:
     commits: int = 120
     quiet_partitions: tuple[int, ...] = (10, 1_000, 5_000)
     quiet_seconds: float = 40.0
+    sql_files: int = 10_000
+    growth_commits: tuple[int, ...] = growth.COMMITS
 
 
 def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -> list[Measurement]:
@@ -90,6 +94,10 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
     if "compaction" in wanted:
         say(GROUPS["compaction"])
         found += compaction.measure(folder / "compaction", repetitions=scale.repetitions, say=say)
+        found += compacted_sql.measure(
+            folder / "compacted", files=scale.sql_files, repetitions=scale.repetitions, say=say
+        )
+        found += growth.measure(folder / "growth", commits=scale.growth_commits, say=say)
     if "idle" in wanted:
         say(GROUPS["idle"])
         found += quiet_partitions.measure(folder / "idle", sizes=scale.quiet_partitions, seconds=scale.quiet_seconds)

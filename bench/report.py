@@ -45,6 +45,11 @@ _NOTES = """
 - **Commits**: each writer is a process that commits small ranges of its own partition to one table, one after the
   other without a pause, its files written beforehand. Every turn has a table of its own and about 120 commits; each
   commit costs more than the one before, for the table's history grows and nothing expires it here.
+- **SQL on small files**: one table of 10,000 files of 50 orders, and the same table after `floeberg compact`; each
+  round asks both snapshots. One thread in each engine, through Iceberg: planning is part of it. Spark counts all rows
+  from the manifests alone.
+- **Growth**: slices of 10 orders, each a commit by the daemon's own tiering, with files of up to 1 MiB for compaction's
+  target, so that a few hundred slices pass both tiers. Nothing expires: each commit carries all snapshots before it.
 - **A cold fetch** has no footer, no index and no row group in any cache but the file index; its bytes are counted
   at the warehouse.
 """

@@ -29,7 +29,7 @@ class DuckdbSession:
         self._errors = duckdb.Error
         self._connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
         for extension in _EXTENSIONS:
-            self._connection.execute(f"LOAD {_quoted(str(_extension_file(extension)))}")
+            self._connection.execute(f"LOAD {_quoted(str(extension_file(extension)))}")
         authorization = f"TOKEN {_quoted(token)}" if token else "AUTHORIZATION_TYPE 'none'"
         try:
             self._connection.execute(
@@ -78,7 +78,7 @@ class DuckdbSession:
         self._connection.close()
 
 
-def _extension_file(name: str) -> Path:
+def extension_file(name: str) -> Path:
     package = f"duckdb_extension_{name}"
     spec = importlib.util.find_spec(package)
     folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None

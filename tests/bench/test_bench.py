@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import commit_rate, freshness, small_ranges
+from bench import commit_rate, compacted_sql, freshness, growth, small_ranges
 from bench.machine import Machine
 from bench.measurement import Measurement, ratio
 from bench.plan import Scale, run
@@ -80,6 +80,43 @@ def test_freshness_and_small_ranges_are_measured(tmp_path: Path) -> None:
     assert found["small.cpu_ms_spark_1_kib"] > 0
     assert 0 < found["freshness.visible_p50_s_1_mib_1_s"] <= found["freshness.visible_p99_s_1_mib_1_s"]
     assert found["freshness.kept_mib_1_mib_1_s"] > 0
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_sql_answers_the_same_on_small_files_and_on_what_they_become(tmp_path: Path) -> None:
+    said: list[str] = []
+    measured = compacted_sql.measure(tmp_path, files=12, repetitions=1, say=said.append)
+    found = {one.key.removeprefix("compaction.sql_"): one.middle for one in measured}
+    assert found["files_after"] == 1
+    for engine in ("duckdb", "spark"):
+        for query in compacted_sql.QUERIES:
+            for state in ("before", "after"):
+                assert found[f"{engine}_{query}_cpu_ms_{state}"] > 0
+                assert found[f"{engine}_{query}_wall_ms_{state}"] > 0
+            assert found[f"{engine}_{query}_times"] > 0
+    assert said
+
+
+def test_other_answers_after_compaction_are_told() -> None:
+    answer = {"before count": {"rows": [["3"]]}, "after count": {"rows": [["3"]]}}
+    compacted_sql.check_answers({"duckdb": [answer], "spark": [answer]})
+    with pytest.raises(AssertionError, match="the answers differ"):
+        compacted_sql.check_answers({"duckdb": [answer], "spark": [answer | {"after count": {"rows": [["2"]]}}]})
+
+
+def test_growth_is_of_every_slice_and_smaller_with_compaction(tmp_path: Path) -> None:
+    said: list[str] = []
+    measured = growth.measure(tmp_path, commits=(4, 40), say=said.append)
+    found = {one.key.removeprefix("compaction."): one.middle for one in measured}
+    assert (found["growth_off_files_4"], found["growth_off_files_40"]) == (4, 40)
+    assert found["growth_on_files_40"] <= found["most_files"] < 40
+    assert found["growth_files_times"] > 1
+    assert found["merges"] > 0
+    assert 1 < found["write_amplification"] < 3
+    for figure in ("manifests", "metadata_kib", "commit_cpu_ms", "plan_cpu_ms"):
+        assert all(found[f"growth_{name}_{figure}_{commits}"] > 0 for name in ("on", "off") for commits in (4, 40))
+    assert said
 
 
 def measurement(key: str, *samples: float, higher_is_better: bool = True) -> Measurement:

@@ -9,6 +9,7 @@ from compaction.compaction_loop import CompactionLoop
 from compaction.merge_limits import MergeLimits
 from compaction.repair_limits import RepairLimits
 from compaction.topic_repair import RepairTurn
+from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
 from tests.tiering.tiering_world import TieringWorld
 from tiering.cycle_report import CycleReport
@@ -28,9 +29,10 @@ class RepairingDaemon:
         limits: TieringLimits | None = None,
         repair_limits: RepairLimits | None = None,
         merge_limits: MergeLimits | None = None,
+        writer: TableWriter | None = None,
         on_gain: Callable[[int], None] = lambda _: None,
     ) -> None:
-        writer = world.writer()
+        writer = writer or world.writer()
         self.loop = world.loop(rules=rules, limits=limits, writer=writer)
         self.compaction = CompactionLoop(
             writer=writer,

@@ -22,7 +22,7 @@ from engine.schemas.folder import SchemaFolder
 from engine.table.columns import TableLayout
 from engine.topic_partition import TopicIdPartition
 from floeberg.cli import app
-from floeberg.duckdb_session import _extension_file
+from floeberg.duckdb_session import extension_file
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule
@@ -242,7 +242,7 @@ def test_duckdb_reads_the_keys_fields_and_their_bounds(world: TieringWorld, sche
     loaded = world.catalog.load_table(("kafka", "orders"))
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         for extension in ("avro", "iceberg"):
-            connection.execute(f"LOAD '{_extension_file(extension)}'")
+            connection.execute(f"LOAD '{extension_file(extension)}'")
         metadata = loaded.metadata_location.removeprefix("file://")
         query = f"SELECT kafka_offset, kafka_key.id FROM iceberg_scan('{metadata}') WHERE kafka_key.id >= 8 ORDER BY 1"
         assert connection.execute(query).fetchall() == [(8, 8), (9, 9)]

@@ -19,7 +19,7 @@ from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader
 from engine.table.sealed_snapshot import MANIFESTS_OF_A_TIER, OWN_MANIFEST, SealedProducer
 from engine.table.topic_table import TopicTable
-from floeberg.duckdb_session import _extension_file
+from floeberg.duckdb_session import extension_file
 from tests.engine.table.table_examples import (
     append_of,
     catalog_in,
@@ -73,7 +73,7 @@ def test_many_commits_leave_few_manifests_and_every_engine_reads_them(tmp_path: 
     assert sorted(offsets) == list(range(COMMITS * ROWS))
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         for extension in ("avro", "iceberg"):
-            connection.execute(f"LOAD '{_extension_file(extension)}'")
+            connection.execute(f"LOAD '{extension_file(extension)}'")
         location = metadata.metadata_location.removeprefix("file://")
         counted = connection.execute(f"SELECT count(DISTINCT kafka_offset), count(*) FROM iceberg_scan('{location}')")
         assert counted.fetchall() == [(COMMITS * ROWS, COMMITS * ROWS)]
