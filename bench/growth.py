@@ -28,9 +28,9 @@ from tests.tiering.tiering_world import TieringWorld
 from topics.topic_rule import TopicRule
 
 COMMITS = (100, 500, 2_000)
-ORDERS_A_SLICE = 10
-TARGET_BYTES = 1 << 20
-"""Some 150 slices: a few hundred of them go through both tiers, as a topic's 256 MiB would in days."""
+ORDERS_A_SLICE = 500
+TARGET_BYTES = 4 << 20
+"""Some hundred slices: a few hundred of them go through both tiers, as a topic's 256 MiB would in hours or days."""
 
 _FRESHNESS_MS = 5_000
 _LAST_COMMITS = 50
