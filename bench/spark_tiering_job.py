@@ -57,7 +57,7 @@ def _arguments() -> argparse.Namespace:
 
 def _round(arguments: argparse.Namespace, workers: SparkWorkers, number: int) -> dict[str, Any]:
     # A table's first segment finds the schema and chooses the encodings: once in a topic's life, so not counted here.
-    _loop(arguments, workers, number, TieringLimits(max_tasks_per_cycle=1)).cycle()
+    _loop(arguments, workers, number, TieringLimits(max_bytes_per_cycle=1)).cycle()
     loop = _loop(arguments, workers, number, TieringLimits())
     with measured(os.getpid()) as spent:
         reports = _until_nothing_is_left(loop)

@@ -59,6 +59,7 @@ def rows_in_log(broker: LocalBroker, topic: str) -> list[Row]:
             offsets=OffsetRange(start=segment.base_offset, end=2**62),
             aborted=aborted,
             closed=segment is not segments[-1],
+            is_stable=False,
         )
         rows += rows_of(blocks)
     return rows
