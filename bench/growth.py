@@ -28,7 +28,7 @@ from tests.tiering.tiering_world import TieringWorld
 from topics.topic_rule import TopicRule
 
 COMMITS = (100, 500, 2_000)
-ORDERS_A_SLICE = 500
+ORDERS_A_SLICE = 512
 TARGET_BYTES = 4 << 20
 """Some hundred slices: a few hundred of them go through both tiers, as a topic's 256 MiB would in hours or days."""
 
@@ -112,6 +112,7 @@ def _run(folder: Path, commits: Collection[int], *, with_compaction: bool) -> _R
 
 
 def _slices(wanted: int) -> Iterator[tuple[ByteSpans, ByteSpans]]:
+    """Keys and values; a block of orders is a whole number of slices."""
     for block in sample_order_blocks(wanted * ORDERS_A_SLICE):
         for at in range(0, len(block), ORDERS_A_SLICE):
             part = slice(at, at + ORDERS_A_SLICE)

@@ -48,7 +48,7 @@ _NOTES = """
 - **SQL on small files**: one table of 10,000 files of 50 orders, and the same table after `floeberg compact`; each
   round asks both snapshots. One thread in each engine, through Iceberg: planning is part of it. Spark counts all rows
   from the manifests alone.
-- **Growth**: slices of 500 orders, each a commit by the daemon's own tiering; compaction's target is 4 MiB, so that a
+- **Growth**: slices of 512 orders, each a commit by the daemon's own tiering; compaction's target is 4 MiB, so that a
   few hundred slices pass both tiers. Nothing expires: each commit carries all snapshots before it.
 - **A cold fetch** has no footer, no index and no row group in any cache but the file index; its bytes are counted
   at the warehouse.
