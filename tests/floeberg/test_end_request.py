@@ -26,10 +26,12 @@ def started(folder: Path, *, open_files: int | None = None) -> subprocess.Popen[
         f'[log_door]\nlisten = "127.0.0.1:{log_door}"\n[table_door]\nlisten = "127.0.0.1:{table_door}"\n'
     )
     limited = None if open_files is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (open_files,) * 2)
+    # A JVM repeats these options of the tests, and one of them has the word "error".
+    environment = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
     return subprocess.Popen(
         [sys.executable, "-m", "floeberg", "run", "--log-format", "json"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**environment, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
