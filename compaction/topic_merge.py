@@ -15,7 +15,7 @@ from compaction.merge_limits import MergeLimits
 from compaction.planner import MergeGroup, MergePlan, plan_merges
 from compaction.replacing import FileReplacer, Replaced
 from engine.clock import Clock
-from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
+from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader, TableFile, adopted_ranges, by_partition
 from engine.table.merge.merge_files import MergeTask
@@ -131,10 +131,7 @@ class TopicMerge:
 
     def reopen(self) -> None:
         """Read the table again: others commit to it. Raises Unavailable, Corrupt, Invalid."""
-        table = self._replacer.writer.open(self.table.topic, self.table.topic_id)
-        if table is None:
-            raise Invalid("the topic's table is gone from the catalog", topic=self.table.topic)
-        self.table = table
+        self.table = self._replacer.newest(self.table)
 
     def plan(self, partitions: Collection[int] | None = None) -> MergePlan:
         """What is to be merged in ``partitions`` (all without). Raises Corrupt (a manifest), Unavailable."""

@@ -15,7 +15,7 @@ import structlog
 from compaction.repair_limits import RepairLimits
 from compaction.replacing import FileReplacer, Replaced
 from engine.clock import Clock
-from engine.errors import FloebergError, Invalid, Unavailable
+from engine.errors import FloebergError, Unavailable
 from engine.table.ledger import Outcome
 from engine.table.merge.candidates import KeptRows, RepairCandidates, Survey
 from engine.table.merge.merge_files import MergeTask, reasons_in
@@ -100,10 +100,7 @@ class TopicRepair:
 
     def reopen(self) -> None:
         """Read the table again: others commit to it. Raises Unavailable, Corrupt, Invalid."""
-        table = self._replacer.writer.open(self.table.topic, self.table.topic_id)
-        if table is None:
-            raise Invalid("the topic's table is gone from the catalog", topic=self.table.topic)
-        self.table = table
+        self.table = self._replacer.newest(self.table)
 
     def forget_failures(self) -> None:
         """Files that could not be read or repaired are tried again."""

@@ -165,7 +165,6 @@ class Cycle:
             problems=observed.problems,
             spool_bytes=self._parts.hold.spool.size_bytes,
             led=kept.led,
-            is_idle=not plan.ranges,
             more=is_limited and self._commits > 0,
         )
 

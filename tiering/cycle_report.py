@@ -36,8 +36,7 @@ class CycleReport:
 
     ``partitions``: of all that are here; ``attended``: those among them that this cycle made again, every one with a
     problem included. ``committed`` ranges by partition; ``value_bytes`` of the records in them; ``more`` is True when
-    work was left for a next cycle at once; ``led`` the topics with partitions that are led here, by topic id;
-    ``is_idle`` is True when there was nothing to tier.
+    work was left for a next cycle at once; ``led`` the topics with partitions that are led here, by topic id.
     """
 
     started_ms: int
@@ -53,7 +52,6 @@ class CycleReport:
     problems: tuple[FloebergError, ...] = ()
     spool_bytes: int = 0
     led: Mapping[str, LedTopic] = field(default_factory=dict)
-    is_idle: bool = False
     more: bool = False
 
     @property

@@ -44,11 +44,6 @@ class Observed:
     problems: tuple[FloebergError, ...]
     at_risk_bytes: Mapping[TopicIdPartition, int] = field(default_factory=dict)
 
-    @property
-    def logs(self) -> dict[TopicIdPartition, PartitionLog]:
-        """The live directories."""
-        return {state.partition: state.log for state in self.states if state.log is not None}
-
 
 class StateObserver:
     """Keeps what makes observing cheap: the watcher's caches, what the broker said, whom to attend to."""

@@ -27,7 +27,7 @@ class SegmentHold:
     def update(self, observed: Observed, relink: Collection[TopicIdPartition]) -> Observed:
         """Let go of what is committed, link what is ready. ``relink``: partitions whose links are made again where
         Kafka still has the segments, as these may be repaired."""
-        self._link_again([log for who, log in observed.logs.items() if who in relink])
+        self._link_again([state.log for state in observed.states if state.log and state.partition in relink])
         states = self._with_links(observed.states) if relink else observed.states
         plan = plan_spool(states, self._limits)
         if plan.unlinks:
