@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -11,7 +10,13 @@ from pathlib import Path
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
-from engine.kafka_log.segment import AbortedTransaction, aborted_in, list_segments, read_transaction_index
+from engine.kafka_log.segment import (
+    AbortedTransaction,
+    aborted_in,
+    base_offset_in,
+    list_transaction_indexes,
+    read_transaction_index,
+)
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.table.commit.range_append import RangeAppend
@@ -47,17 +52,15 @@ class WorkDone:
     durations_ms: dict[str, float] = field(default_factory=dict)
 
 
-def aborted_transactions(directory: Path, wanted: OffsetRange) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions with records in ``wanted``, a part of one segment of a partition's ``directory``.
+def aborted_transactions(segment: Path, wanted: OffsetRange) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions with records in ``wanted``, a part of a ``segment`` in a partition's directory.
 
     The entry of a transaction lies beside the segment of its abort marker: the indexes of all later segments are read,
     as the directory has them now, for the broker may have begun a segment since it was looked at. Complete only for
     offsets below a last stable offset that was read before. Raises Corrupt, Unavailable.
     """
-    segments = list_segments(directory)
-    first = bisect_right(segments, wanted.start, key=lambda segment: segment.base_offset) - 1
-    indexes = (read_transaction_index(segment.transaction_index_path) for segment in segments[max(0, first) :])
-    return aborted_in(chain.from_iterable(indexes), wanted)
+    indexes = list_transaction_indexes(segment.parent, base_offset=base_offset_in(segment) or 0)
+    return aborted_in(chain.from_iterable(map(read_transaction_index, indexes)), wanted)
 
 
 class RangeWork:
@@ -107,7 +110,7 @@ class RangeWork:
         if planned.spooled is not None:
             aborted = aborted_in(planned.spooled.aborted, planned.range)
         else:
-            aborted = aborted_transactions(planned.path.parent, planned.range)
+            aborted = aborted_transactions(planned.path, planned.range)
         return RewriteTask(
             table=self._topics.of(planned.partition).facts(),
             partition=planned.partition,

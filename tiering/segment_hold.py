@@ -72,5 +72,5 @@ class SegmentHold:
             partition=link.partition,
             segment_range=link.segment.range,
             leader_epoch=link.leader_epoch,
-            aborted=aborted_transactions(link.segment.path.parent, link.segment.range),
+            aborted=aborted_transactions(link.segment.path, link.segment.range),
         )

@@ -26,6 +26,7 @@ from engine.offset_range import OffsetRange
 # A broker rolls a segment before an offset is so far from its base that an index entry could not hold it.
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _LOG_NAME: Final = re.compile(r"([0-9]{20})\.log", re.ASCII)
+_TRANSACTION_INDEX_NAME: Final = re.compile(r"([0-9]{20})\.txnindex", re.ASCII)
 _ABORTED: Final = struct.Struct(">hqqqq")
 _ABORTED_VERSION: Final = 0
 
@@ -86,6 +87,20 @@ def list_segments(directory: Path) -> tuple[Segment, ...]:
         problem = f"A partition's directory can't be listed: {error.strerror}"
         raise Unavailable(problem, file=str(directory)) from error
     return tuple(sorted(segments))
+
+
+def list_transaction_indexes(directory: Path, *, base_offset: int) -> tuple[Path, ...]:
+    """The transaction indexes of the segment that begins at ``base_offset`` and of all later ones.
+
+    By their names alone: nothing is asked of a file. Errors: as ``list_segments``.
+    """
+    try:
+        names = sorted(path.name for path in directory.iterdir())
+    except OSError as error:
+        problem = f"A partition's directory can't be listed: {error.strerror}"
+        raise Unavailable(problem, file=str(directory)) from error
+    found = (_TRANSACTION_INDEX_NAME.fullmatch(name) for name in names)
+    return tuple(directory / name[0] for name in found if name and int(name[1]) >= base_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

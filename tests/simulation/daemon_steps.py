@@ -142,7 +142,7 @@ def rogue_commit(world: World, dice: random.Random) -> str | None:
                 leader_epoch=epoch,
                 segment_path=closed.path,
                 closed=True,
-                aborted=aborted_transactions(closed.path.parent, offsets),
+                aborted=aborted_transactions(closed.path, offsets),
                 attempt=seat.node.clock.new_id(),
             )
             ((_, outcome),) = answers(rewrite_segment, [(0, task)])

@@ -119,9 +119,9 @@ def aborted_transactions_kept() -> AbstractContextManager[Any]:
 
 
 def abort_markers_of_later_segments_missed() -> AbstractContextManager[Any]:
-    def aborted(directory: Any, wanted: Any) -> Any:
+    def aborted(path: Any, wanted: Any) -> Any:
         entries = []
-        for segment in list_segments(directory):
+        for segment in list_segments(path.parent):
             if segment.base_offset <= wanted.start:
                 entries = list(read_transaction_index(segment.transaction_index_path))
         return range_work.aborted_in(entries, wanted)

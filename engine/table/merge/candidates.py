@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from engine.errors import Corrupt, FloebergError
+from engine.errors import FloebergError
 from engine.parquet.ranged_file import ReadCount
 from engine.table.manifests import ManifestReader, TableFile
 from engine.table.merge.plan import Candidate, Missing
-from engine.table.merge.stored_file import StoredFile
+from engine.table.merge.stored_file import StoredFile, named
 from engine.table.topic_table import TableFacts, TopicTable
 
 FOOTER_THREADS = 8
@@ -99,18 +99,10 @@ class RepairCandidates:
     def _read(self, facts: TableFacts, files: list[TableFile]) -> None:
         def read(file: TableFile) -> Missing | FloebergError:
             try:
-                return Missing.of(StoredFile(table=facts, file=file, count=ReadCount()).footer)
-            except Corrupt as error:
-                return Corrupt(
-                    f"a data file can't be looked at: {error.problem}",
-                    topic=facts.topic,
-                    partition=file.partition,
-                    offset=file.range.start,
-                    file=file.path,
-                    next_step="run floeberg fsck on the topic",
-                )
+                with named(facts, file, cannot="be looked at", next_step="run floeberg fsck on the topic"):
+                    return Missing.of(StoredFile(table=facts, file=file, count=ReadCount()).footer)
             except FloebergError as error:
-                return error.located(facts.topic, file.partition)
+                return error
 
         with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="repair-footers") as pool:
             for file, found in zip(files, pool.map(read, files), strict=True):

@@ -6,15 +6,14 @@ A pure function of files, for any worker: the table is not changed. Whoever comm
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import structlog
 
 from engine.clock import thread_cpu_ms
-from engine.errors import Corrupt, FloebergError, Invalid
+from engine.errors import Corrupt, Invalid
 from engine.offset_range import OffsetRange
 from engine.parquet.ranged_file import ReadCount
 from engine.parquet.settings import ParquetSettings
@@ -24,11 +23,13 @@ from engine.table.manifests import TableFile
 from engine.table.merge.copied_rows import CopiedRows
 from engine.table.merge.gain import Gain, Reasons
 from engine.table.merge.plan import Knowledge, Missing, retry_reason
-from engine.table.merge.stored_file import StoredFile
+from engine.table.merge.stored_file import StoredFile, named
 from engine.table.rows.record_file import RecordFile
 from engine.table.rows.rows import RowCodecs, records_from_rows
 from engine.table.topic_table import TableFacts
 from engine.table.windows import Clustering
+
+LEFT_ALONE = "it is left as it is; run floeberg fsck on the topic"
 
 _log = structlog.get_logger(__name__)
 
@@ -147,7 +148,7 @@ class _Merge:
 
     def run(self, began_ms: int) -> Merged:
         for file in self._task.files:
-            with _named(self._task.table, file):
+            with named(self._task.table, file, cannot="be written again", next_step=LEFT_ALONE):
                 self._add(StoredFile(table=self._task.table, file=file, count=self._count))
         self._write_copies()
         new, gain = self._new, self._gain
@@ -225,21 +226,3 @@ class _Merge:
 
     def close(self) -> None:
         self._new.close()
-
-
-@contextmanager
-def _named(table: TableFacts, file: TableFile) -> Iterator[None]:
-    """What goes wrong with an old file names it."""
-    try:
-        yield
-    except Corrupt as error:
-        raise Corrupt(
-            f"a data file can't be written again: {error.problem}",
-            topic=table.topic,
-            partition=file.partition,
-            offset=file.range.start,
-            file=file.path,
-            next_step="it is left as it is; run floeberg fsck on the topic",
-        ) from error
-    except FloebergError as error:
-        raise error.located(table.topic, file.partition) from error

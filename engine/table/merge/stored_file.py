@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
-from engine.errors import Corrupt
+from engine.errors import Corrupt, FloebergError
 from engine.parquet.footer import ByteRange, ParquetFooter
 from engine.parquet.page_reader import decoded_groups, read_rows, whole_group
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
@@ -23,6 +24,24 @@ groups apart costs more than decoding them."""
 
 _NOTHING_KEPT = 1
 """Bytes of the cache of row groups: each is read once."""
+
+
+@contextmanager
+def named(table: TableFacts, file: TableFile, *, cannot: str, next_step: str) -> Iterator[None]:
+    """What goes wrong with a file within the block names it; ``cannot`` says what damage keeps it from."""
+    try:
+        yield
+    except Corrupt as error:
+        raise Corrupt(
+            f"a data file can't {cannot}: {error.problem}",
+            topic=table.topic,
+            partition=file.partition,
+            offset=file.range.start,
+            file=file.path,
+            next_step=next_step,
+        ) from error
+    except FloebergError as error:
+        raise error.located(table.topic, file.partition) from error
 
 
 @dataclass(frozen=True, kw_only=True)

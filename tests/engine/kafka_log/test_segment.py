@@ -15,6 +15,7 @@ from engine.kafka_log.segment import (
     base_offset_in,
     format_transaction_index,
     list_segments,
+    list_transaction_indexes,
     read_transaction_index,
     segment_file_name,
 )
@@ -73,6 +74,17 @@ def aborted(draw: st.DrawFn) -> AbortedTransaction:
     return AbortedTransaction(
         producer_id=draw(_OFFSETS), first_offset=first, last_offset=last, last_stable_offset=draw(_OFFSETS)
     )
+
+
+def test_transaction_indexes_of_a_segment_and_later_ones_are_listed(tmp_path: Path) -> None:
+    for name in (0, 10, 20):
+        (tmp_path / f"{name:020d}.txnindex").touch()
+        (tmp_path / f"{name:020d}.txnindex.deleted").touch()
+        (tmp_path / f"{name:020d}.log").touch()
+    found = list_transaction_indexes(tmp_path, base_offset=10)
+    assert [path.name for path in found] == [f"{10:020d}.txnindex", f"{20:020d}.txnindex"]
+    with pytest.raises(Unavailable):
+        list_transaction_indexes(tmp_path / "gone", base_offset=0)
 
 
 def transaction(first: int, last: int, producer_id: int = 1) -> AbortedTransaction:
