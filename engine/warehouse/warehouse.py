@@ -7,7 +7,8 @@ temporary name, fsync, rename and fsync of the folder; on an object store by the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -21,8 +22,12 @@ from pyarrow import fs
 from engine.durable_file import TEMPORARY_SUFFIX, make_durable_folder, name_durably
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.fault_points import FaultPoint
+from engine.warehouse.object_requests import KEYS_A_REQUEST, ObjectRequests
 
 READ_PIECE_BYTES = 8 << 20
+
+FILES_A_BATCH = KEYS_A_REQUEST
+"""Removed together, wherever they lie: what was removed before a crash is at most as much as nobody wrote down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +81,20 @@ class Warehouse:
             return bool(filesystem.get_file_info(inner).type == fs.FileType.File)
 
     def list(self, folder: str) -> Iterator[StoredFile]:
-        """Every file below a folder, temporary ones too; nothing when the folder does not exist."""
+        """Every file below a folder, temporary ones too, in no order, as it is found; nothing when there is no folder.
+
+        A file that comes or goes meanwhile may be listed or not.
+        """
         filesystem, inner = self._resolve(folder)
+        root = folder.rstrip("/")
         with self._errors(folder):
-            found = filesystem.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=True))
-        for info in found:
-            if info.type == fs.FileType.File:
-                path = folder.rstrip("/") + info.path.removeprefix(inner.rstrip("/"))
-                modified_ms = (info.mtime_ns or 0) // 1_000_000
-                yield StoredFile(path=path, size_bytes=int(info.size), modified_ms=modified_ms)
+            if isinstance(filesystem, fs.LocalFileSystem):
+                yield from _walk(Path(inner), root)
+                return
+            bucket, _, prefix = inner.rstrip("/").partition("/")
+            for key, size_bytes, modified_ms in self._requests().list(bucket, f"{prefix}/"):
+                path = f"{root}/{key.removeprefix(f'{prefix}/')}"
+                yield StoredFile(path=path, size_bytes=size_bytes, modified_ms=modified_ms)
 
     def entries(self, folder: str) -> tuple[str, ...]:
         """The names of files and folders right in a folder, sorted; none when it does not exist."""
@@ -98,6 +108,44 @@ class Warehouse:
         filesystem, inner = self._resolve(path)
         with self._errors(path), contextlib.suppress(FileNotFoundError):
             filesystem.delete_file(inner)
+
+    def delete_batch(self, paths: Sequence[str]) -> dict[str, str]:
+        """Remove files of one warehouse, ``FILES_A_BATCH`` at most; those that are gone already are no error.
+
+        What hindered each that stays, by path; Unavailable where nothing is known of any.
+        """
+        assert len(paths) <= FILES_A_BATCH, "a batch is one request of an object store"
+        hindered: dict[str, str] = {}
+        keys: dict[str, str] = {}
+        for path in paths:
+            filesystem, inner = self._resolve(path)
+            if not isinstance(filesystem, fs.LocalFileSystem):
+                keys[inner] = path
+                continue
+            try:
+                Path(inner).unlink(missing_ok=True)
+            except OSError as error:
+                hindered[path] = f"{type(error).__name__}: {error}"
+        for bucket in {key.partition("/")[0] for key in keys}:
+            inside = [key.partition("/")[2] for key in keys if key.startswith(f"{bucket}/")]
+            with self._errors(f"s3://{bucket}"):
+                refused = self._requests().delete(bucket, inside)
+            hindered |= {keys[f"{bucket}/{key}"]: problem for key, problem in refused.items()}
+        return hindered
+
+    def remove_empty_folders(self, root: str, *, unchanged_since_ms: int) -> None:
+        """Remove the folders below a local one that are empty and were last changed before ``unchanged_since_ms``.
+
+        An object store has none. Whoever is about to write into one makes it again.
+        """
+        filesystem, inner = self._resolve(root)
+        if not isinstance(filesystem, fs.LocalFileSystem):
+            return
+        for folder, _, _ in os.walk(inner, topdown=False):
+            # Not empty, changed just now, or gone: it stays as it is.
+            with contextlib.suppress(OSError):
+                if folder != inner and Path(folder).stat().st_mtime_ns // 1_000_000 < unchanged_since_ms:
+                    Path(folder).rmdir()
 
     def read_bytes(self, path: str) -> bytes:
         """A small file whole. Raises Corrupt when it is missing."""
@@ -131,9 +179,15 @@ class Warehouse:
         if parsed.scheme in {"", "file"}:
             return _local(), parsed.path if parsed.scheme else path
         if parsed.scheme in {"s3", "s3a", "s3n"}:
-            settings = tuple(sorted((key, value) for key, value in self.properties.items() if key.startswith("s3.")))
-            return _object_store(settings), f"{parsed.netloc}{parsed.path}"
+            return _object_store(self._settings), f"{parsed.netloc}{parsed.path}"
         raise Invalid(f"a warehouse is file:// or s3://, not {parsed.scheme}://", file=path)
+
+    @property
+    def _settings(self) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted((key, value) for key, value in self.properties.items() if key.startswith("s3.")))
+
+    def _requests(self) -> ObjectRequests:
+        return _object_requests(self._settings)
 
 
 class NewFile:
@@ -192,7 +246,12 @@ class _NewLocalFile(NewFile):
         self._target = target
         self._temporary = target.with_name(target.name + TEMPORARY_SUFFIX)
         make_durable_folder(target.parent)
-        self._file = self._temporary.open("wb", buffering=0)
+        try:
+            self._file = self._temporary.open("wb", buffering=0)
+        except FileNotFoundError:
+            # The folder was an old empty one, and somebody removed it in between: it is not old any more.
+            make_durable_folder(target.parent)
+            self._file = self._temporary.open("wb", buffering=0)
 
     def _write(self, view: memoryview) -> None:
         rest = view.cast("B")
@@ -252,6 +311,30 @@ def _object_store(settings: tuple[tuple[str, str], ...]) -> fs.S3FileSystem:
         endpoint_override=endpoint,
         force_virtual_addressing=given.get("s3.force-virtual-addressing", "false").lower() == "true",
     )
+
+
+@lru_cache(maxsize=8)
+def _object_requests(settings: tuple[tuple[str, str], ...]) -> ObjectRequests:
+    return ObjectRequests(dict(settings))
+
+
+def _walk(folder: Path, root: str) -> Iterator[StoredFile]:
+    """The files below a local folder, a folder at a time; ``root`` is how its path is to begin."""
+    waiting = [(folder, root)]
+    while waiting:
+        inside, path = waiting.pop()
+        with contextlib.suppress(FileNotFoundError), os.scandir(inside) as entries:  # gone since it was named
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((Path(entry.path), f"{path}/{entry.name}"))
+                    continue
+                with contextlib.suppress(FileNotFoundError):
+                    found = entry.stat()
+                    yield StoredFile(
+                        path=f"{path}/{entry.name}",
+                        size_bytes=found.st_size,
+                        modified_ms=found.st_mtime_ns // 1_000_000,
+                    )
 
 
 @contextlib.contextmanager

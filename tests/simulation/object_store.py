@@ -7,8 +7,8 @@ that the network between one daemon and the store can fail alone.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest import mock
 
@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyarrow import fs
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.typedef import Properties
+
+from engine.warehouse.object_requests import ListedObject
 
 Operation = str
 """``read``, ``write``, ``list`` or ``delete``: what a fault may concern."""
@@ -86,6 +88,24 @@ class StoreClient:
         return fs.FileInfo(key, fs.FileType.File, size=len(content), mtime_ns=self._store.modified_ms[key] * 1_000_000)
 
 
+class _Requests:
+    """S3's own listing and deletion of many, as engine/warehouse/object_requests.py has them."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+
+    def list(self, bucket: str, prefix: str) -> Iterator[ListedObject]:
+        for key in self._client.find(f"{bucket}/{prefix}"):
+            found = self._client.info(key)
+            yield ListedObject(key.removeprefix(f"{bucket}/"), found.size, found.mtime_ns // 1_000_000)
+
+    def delete(self, bucket: str, keys: Sequence[str]) -> dict[str, str]:
+        for key in keys:
+            with suppress(FileNotFoundError):
+                self._client.delete(f"{bucket}/{key}")
+        return {}
+
+
 class _Upload(io.RawIOBase):
     """Bytes on their way: an object once it is closed."""
 
@@ -133,8 +153,6 @@ class _Handler(fs.FileSystemHandler):
         found = self._client.find(folder)
         if not found and not selector.allow_not_found:
             raise FileNotFoundError(selector.base_dir)
-        if selector.recursive:
-            return [self._client.info(key) for key in found]
         inside = dict.fromkeys(key.removeprefix(folder).partition("/")[:2] for key in found)
         return [
             fs.FileInfo(folder + name, fs.FileType.Directory) if slash else self._client.info(folder + name)
@@ -178,8 +196,14 @@ def mounted(clients: dict[str, StoreClient]) -> Iterator[None]:
     def filesystem(settings: tuple[tuple[str, str], ...]) -> fs.FileSystem:
         return _client_of(dict(settings)).filesystem
 
+    def requests(settings: tuple[tuple[str, str], ...]) -> _Requests:
+        return _Requests(_client_of(dict(settings)))
+
     try:
-        with mock.patch("engine.warehouse.warehouse._object_store", filesystem):
+        with (
+            mock.patch("engine.warehouse.warehouse._object_store", filesystem),
+            mock.patch("engine.warehouse.warehouse._object_requests", requests),
+        ):
             yield
     finally:
         _clients = before

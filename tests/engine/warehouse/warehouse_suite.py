@@ -100,6 +100,12 @@ class WarehouseSuite:
         warehouse.delete(f"{root}/p/x")
         assert [file.path for file in warehouse.list(root)] == [f"{root}/p/xy"]
 
+    def test_batch_with_a_file_that_is_gone_takes_the_rest(self, warehouse: Warehouse, root: str) -> None:
+        for name in ("a b", "c+d", "e%20f", "g"):
+            warehouse.write_bytes(f"{root}/p=1/{name}", b"1")
+        assert warehouse.delete_batch([f"{root}/p=1/{name}" for name in ("a b", "gone", "c+d", "e%20f")]) == {}
+        assert [file.path for file in warehouse.list(root)] == [f"{root}/p=1/g"]
+
     def test_empty_file_can_be_opened(self, warehouse: Warehouse, root: str) -> None:
         warehouse.write_bytes(f"{root}/empty", b"")
         assert warehouse.read_bytes(f"{root}/empty") == b""
