@@ -93,7 +93,7 @@ def codec_property(codec: CodecSpec) -> str:
 
 
 class TableLoader:
-    """Makes TopicTables. Keeps the schemas it read from files beside the metadata: they never change."""
+    """Makes TopicTables. Keeps the schemas it read from files of their own: they never change."""
 
     def __init__(self, warehouse: Callable[[], Warehouse]) -> None:
         self._find_warehouse = warehouse

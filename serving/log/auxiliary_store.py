@@ -1,4 +1,4 @@
-"""Where auxiliary states are kept: one small object a copied range, in the warehouse beside the table's data."""
+"""Where auxiliary states are kept: one small object a copied range, in the warehouse beside the table's folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from engine.errors import Corrupt
 from engine.fault_points import FaultPoint, reach
 from engine.offset_range import OffsetRange
+from engine.table.companion_folder import auxiliary_folder, old_auxiliary_folder
 from engine.table.topic_table import TopicTable
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import NoSuchSegment
@@ -37,13 +38,13 @@ class AuxiliaryStore:
 
     def get(self, table: TopicTable, partition: int, offsets: OffsetRange) -> AuxiliaryState:
         """Raises NoSuchSegment when nothing is kept for exactly this range, Corrupt, Unavailable."""
-        path = _path(table, partition, offsets)
-        if not table.warehouse.exists(path):
+        path = self._place(table, partition, offsets)
+        if path is None:
             raise NoSuchSegment(
                 f"No leader epochs and producer snapshot are kept for {offsets}",
                 topic=table.topic,
                 partition=partition,
-                file=path,
+                file=_path(table, partition, offsets),
             )
         try:
             return AuxiliaryState.from_bytes(table.warehouse.read_bytes(path))
@@ -59,19 +60,26 @@ class AuxiliaryStore:
 
     def ranges(self, table: TopicTable, partition: int) -> Iterator[OffsetRange]:
         """Every range that something is kept for, in no order."""
-        for file in table.warehouse.list(_folder(table, partition)):
-            match = _NAME.fullmatch(file.path.rpartition("/")[2])
-            if match is not None:
-                yield OffsetRange(start=int(match[1]), end=int(match[2]))
+        for folder in (auxiliary_folder, old_auxiliary_folder):
+            for file in table.warehouse.list(folder(table.location, partition)):
+                match = _NAME.fullmatch(file.path.rpartition("/")[2])
+                if match is not None:
+                    yield OffsetRange(start=int(match[1]), end=int(match[2]))
 
     def delete(self, table: TopicTable, partition: int, offsets: OffsetRange) -> None:
-        table.warehouse.delete(_path(table, partition, offsets))
+        for path in _places(table, partition, offsets):
+            table.warehouse.delete(path)
         reach(FaultPoint.AUXILIARY_STATE_REMOVED)
 
+    def _place(self, table: TopicTable, partition: int, offsets: OffsetRange) -> str | None:
+        return next((path for path in _places(table, partition, offsets) if table.warehouse.exists(path)), None)
 
-def _folder(table: TopicTable, partition: int) -> str:
-    return f"{table.location.rstrip('/')}/log_door/p={partition}"
+
+def _places(table: TopicTable, partition: int, offsets: OffsetRange) -> tuple[str, str]:
+    name = f"{offsets.start:020d}-{offsets.end:020d}.aux"
+    folders = auxiliary_folder(table.location, partition), old_auxiliary_folder(table.location, partition)
+    return f"{folders[0]}/{name}", f"{folders[1]}/{name}"
 
 
 def _path(table: TopicTable, partition: int, offsets: OffsetRange) -> str:
-    return f"{_folder(table, partition)}/{offsets.start:020d}-{offsets.end:020d}.aux"
+    return _places(table, partition, offsets)[0]

@@ -10,19 +10,24 @@ import crc32c
 import pyarrow as pa
 import structlog
 from pyiceberg.table import Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import AssertRefSnapshotId
 
 from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
 from engine.formats.codec import CodecSpec, OnConflict
 from engine.formats.proposals import propose_schema, with_schema
 from engine.table.commit.change import Change, ColumnsUpdate, Decision
+from engine.table.companion_folder import schema_file_path
 from engine.table.own_columns import columns_property, schema_to_add, with_added
 from engine.table.properties import KEY_PROPERTIES, VALUE_PROPERTIES, CodecProperties
 from engine.table.seal import guards_of, schema_seal_property
 from engine.table.topic_table import TopicTable
 
 LARGEST_SCHEMA_PROPERTY_BYTES = 64 << 10
-"""A longer schema is a file beside the metadata: properties are rewritten with every commit."""
+"""A longer schema is a file of its own: properties are rewritten with every commit."""
+
+_SCHEMA_FILES = tuple(names.schema_file for names in (VALUE_PROPERTIES, KEY_PROPERTIES))
 
 log = structlog.get_logger(__name__)
 
@@ -113,7 +118,7 @@ def _stored(view: TopicTable, schema_id: int, text: str, names: CodecProperties)
     content = text.encode()
     if len(content) <= LARGEST_SCHEMA_PROPERTY_BYTES:
         return f"{names.schema}{schema_id}", text
-    path = f"{view.location.rstrip('/')}/metadata/schema-{schema_id}-{crc32c.crc32c(content):08x}.txt"
+    path = schema_file_path(view.location, schema_id, crc32c.crc32c(content))
     view.warehouse.write_bytes(path, content)
     reach(FaultPoint.SCHEMA_FILE_WRITTEN)
     return f"{names.schema_file}{schema_id}", path
@@ -140,3 +145,6 @@ def stage_columns(transaction: Transaction, table: TopicTable, update: ColumnsUp
         properties |= columns_property(with_added(own, after.schema(), layout, wanted, wanted_key), after.schema())
         sealed = schema_seal_property(after)
     transaction.set_properties({**properties, **guards_of(properties), **sealed})
+    if any(name.startswith(_SCHEMA_FILES) for name in properties):
+        # As every commit that names files: what was swept meanwhile can't be named by one that lands late.
+        transaction._requirements += (AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=table.snapshot_id),)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.table.update import AssertRefSnapshotId
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
@@ -15,7 +16,10 @@ from engine.parquet.settings import ParquetSettings
 from engine.records.digest import EMPTY_DIGEST
 from engine.table.catalog.access import open_catalog
 from engine.table.commit import session as table_session
+from engine.table.commit.change import ColumnsUpdate
 from engine.table.commit.range_append import RangeAppend
+from engine.table.commit.schema_change import AddSchemas, stage_columns
+from engine.table.commit.transaction import TableTransaction
 from engine.table.commit.turns import WAITS
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
@@ -257,7 +261,7 @@ def test_change_of_the_ledger_alone_is_guarded_like_an_append(tmp_path: Path) ->
     assert reopened(tmp_path).ledger[0].log_start == 50
 
 
-def test_schemas_are_stored_long_ones_beside_the_metadata(tmp_path: Path) -> None:
+def test_schemas_are_stored_long_ones_beside_the_tables_folder(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
     table = ensure_table(writer)
     long = '"' + "x" * (64 << 10) + '"'
@@ -270,7 +274,17 @@ def test_schemas_are_stored_long_ones_beside_the_metadata(tmp_path: Path) -> Non
         writer.add_schemas(table, {7: '"bytes"'})
     properties = catalog_in(tmp_path).load_table(table.identifier).properties
     assert "floeberg.schema.8" not in properties
-    assert len(properties["floeberg.schema_file.8"]) < 500
+    assert properties["floeberg.schema_file.8"].startswith(f"{table.location}-floeberg/schemas/8-")
+
+
+def test_commit_that_names_a_schemas_file_asserts_the_snapshot_it_was_decided_on(tmp_path: Path) -> None:
+    table = ensure_table(open_writer(tmp_path))
+    transaction = TableTransaction(catalog_in(tmp_path).load_table(table.identifier))
+    for text, asserted in (('"string"', 0), ('"' + "x" * (64 << 10) + '"', 1)):
+        update = AddSchemas(schemas={8: text}, on_conflict=None).decide(table).update
+        assert isinstance(update, ColumnsUpdate)
+        stage_columns(transaction, table, update)
+        assert sum(isinstance(one, AssertRefSnapshotId) for one in transaction._requirements) == asserted
 
 
 def test_ledger_that_somebody_spoiled_is_corrupt(tmp_path: Path) -> None:
