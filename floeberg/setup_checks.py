@@ -19,6 +19,7 @@ from engine.schemas.http import RegistryHttp
 from engine.schemas.registry import SchemaRegistry
 from engine.schemas.source import Role
 from engine.table.catalog import access as catalogs
+from engine.table.topic_table import TopicTable
 from floeberg.broker_facts import meta_properties
 from floeberg.check_result import CheckResult, Verdict, good, guarded, note
 from floeberg.java.jdk import java_command, java_version
@@ -30,6 +31,7 @@ from floeberg.settings.registry import RegistrySettings
 from floeberg.settings.topic import TopicSettings
 from floeberg.topic_tables import TopicTables
 from tiering.spool import SPOOL_SUFFIX
+from topics.topic_rule import TopicRule
 
 
 def check_java() -> CheckResult:
@@ -100,22 +102,42 @@ def check_warehouse(catalog: Catalog, clock: Clock) -> CheckResult:
 
 
 def check_tables(tables: TopicTables, settings: Settings, clock: Clock) -> Iterator[CheckResult]:
-    """The tables that can't be read, and those that were made for other settings. Raises Unavailable."""
-    broken = [one for one in tables.listed() if one.error is not None]
-    for one in broken:
-        yield CheckResult(
-            name=f"table {'.'.join(one.identifier)}",
-            verdict=Verdict.WRONG,
-            message=str(one.error),
-            next_step="floeberg fsck names what is damaged",
-        )
+    """The tables that can't be read, those that were made for other settings, and those that can't be clustered by the
+    columns that the settings name. Raises Unavailable."""
     with closing(SchemaSources(settings.data_dir, clock)) as sources:
-        conflicts = tables.conflicts(topic_rules(settings, sources))
-    for conflict in conflicts:
-        name = f"table of {conflict.topic}"
-        yield CheckResult(name=name, verdict=Verdict.WRONG, message=conflict.problem, next_step=conflict.next_step)
-    if not broken and not conflicts:
+        rules = topic_rules(settings, sources)
+    is_good = True
+    for one in tables.listed():
+        if one.table is not None:
+            rule = tables.rule_for(one.table, rules)
+            results = [] if rule is None else list(_check_table(one.table, rule))
+        else:
+            results = [
+                CheckResult(
+                    name=f"table {'.'.join(one.identifier)}",
+                    verdict=Verdict.WRONG,
+                    message=str(one.error),
+                    next_step="floeberg fsck names what is damaged",
+                )
+            ]
+        yield from results
+        is_good = is_good and not results
+    if is_good:
         yield good("tables", "all can be read, and the settings are those that they were made for")
+
+
+def _check_table(table: TopicTable, rule: TopicRule) -> Iterator[CheckResult]:
+    try:
+        rule.check_table(table)
+    except Invalid as error:
+        name = f"table of {table.topic}"
+        yield CheckResult(name=name, verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
+    if rule.clustering is None:
+        return
+    left = rule.clustering.within(table.facts.schema)
+    what = "its rows stay in stream order" if left is None else f"it is clustered by {', '.join(left.columns)} alone"
+    for problem in rule.clustering.problems(table.facts.schema).values():
+        yield note(f"cluster_by of {table.topic}", f"{problem.problem}; {what}", problem.next_step)
 
 
 def check_schemas(settings: Settings, clock: Clock) -> Iterator[CheckResult]:

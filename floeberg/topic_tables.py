@@ -109,18 +109,12 @@ class TopicTables:
                 return table
         return None
 
-    def conflicts(self, rules: Sequence[TopicRule]) -> list[Invalid]:
-        """Where the settings say something else than what a topic's present table was made for."""
-        found = []
-        for table in self.all():
-            rule = rule_of(table.topic, rules)
-            if rule is None or table.identifier != table_identifier(self._namespace, table.topic):
-                continue
-            try:
-                rule.check_table(table)
-            except Invalid as error:
-                found.append(error)
-        return found
+    def rule_for(self, table: TopicTable, rules: Sequence[TopicRule]) -> TopicRule | None:
+        """What the settings say of a topic's present table; None of those of earlier incarnations, and where no rule
+        matches."""
+        if table.identifier != table_identifier(self._namespace, table.topic):
+            return None
+        return rule_of(table.topic, rules)
 
     def _identifiers(self) -> list[Identifier]:
         namespace = tuple(self._namespace.split("."))

@@ -41,22 +41,30 @@ class Clustering:
 
     def check(self, schema: pa.Schema) -> None:
         """Raises Invalid where a table of these columns can't be clustered so, and says why not."""
+        for problem in self.problems(schema).values():
+            raise problem
+
+    def problems(self, schema: pa.Schema) -> dict[str, Invalid]:
+        """Of the columns that a table of this schema can't be clustered by: why not."""
+        found: dict[str, Invalid] = {}
         for name in self.columns:
             index = schema.get_field_index(name)
-            if index < 0:
-                raise Invalid(
-                    f"the table can't be clustered by {name}: it has no such column",
-                    next_step=f"name some of {', '.join(known.name for known in schema if _is_sortable(known.type))}",
-                )
-            kind = schema.field(index).type
-            if not _is_sortable(kind):
-                why = "engines disagree on the order of UUIDs" if kind == pa.uuid() else "its values have parts"
-                raise Invalid(f"the table can't be clustered by {name}, a column of type {kind}: {why}")
+            kind = None if index < 0 else schema.field(index).type
+            if kind is None:
+                why = f"the table can't be clustered by {name}: it has no such column"
+            elif not _is_sortable(kind):
+                reason = "engines disagree on the order of UUIDs" if kind == pa.uuid() else "its values have parts"
+                why = f"the table can't be clustered by {name}, a column of type {kind}: {reason}"
+            else:
+                continue
+            usable = ", ".join(known.name for known in schema if _is_sortable(known.type))
+            found[name] = Invalid(why, next_step=f"name some of {usable}")
+        return found
 
     def within(self, schema: pa.Schema) -> Clustering | None:
         """By those of the columns that a table of this schema can be clustered by; None where it is none."""
-        usable = {field.name for field in schema if _is_sortable(field.type)}
-        columns = tuple(name for name in self.columns if name in usable)
+        unusable = self.problems(schema).keys()
+        columns = tuple(name for name in self.columns if name not in unusable)
         return replace(self, columns=columns) if columns else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def world(tmp_path: Path) -> TieringWorld:
     return world
 
 
-def checked(world: TieringWorld, folder: Path, **topic: str) -> list[tuple[str, Verdict, str]]:
+def checked(world: TieringWorld, folder: Path, **topic: Any) -> list[tuple[str, Verdict, str]]:
     settings = Settings(
         broker=BrokerSettings(bootstrap="b:1", log_dirs=(folder,)),
         data_dir=folder / "data",
@@ -54,6 +55,22 @@ def test_table_that_was_made_for_another_format_is_named_before_the_daemon_runs(
 def test_table_that_cannot_be_read_is_named_and_the_others_are_looked_at(world: TieringWorld, tmp_path: Path) -> None:
     location = world.catalog.load_table(("kafka", "payments")).metadata_location
     Path(location.removeprefix("file://")).write_bytes(b"{")
-    damaged, other = checked(world, tmp_path, value="json")
+    other, damaged = checked(world, tmp_path, value="json")
     assert damaged[:2] == ("table kafka.payments", Verdict.WRONG)
     assert other[:2] == ("table of orders", Verdict.WRONG)
+
+
+def test_columns_that_rows_cannot_be_sorted_by_are_named_with_what_becomes_of_the_others(
+    world: TieringWorld, tmp_path: Path
+) -> None:
+    lacking, has_parts = checked(world, tmp_path, value="string", cluster_by=("vlaue", "kafka_headers", "value"))
+    assert lacking[:2] == has_parts[:2] == ("cluster_by of orders", Verdict.NOTE)
+    assert "by vlaue: it has no such column; it is clustered by value alone" in lacking[2]
+    assert "by kafka_headers, a column of type list<" in has_parts[2]
+    ((_, verdict, message),) = checked(world, tmp_path, value="string", cluster_by=("vlaue",))
+    assert (verdict, "its rows stay in stream order" in message) == (Verdict.NOTE, True)
+
+
+def test_columns_that_rows_can_be_sorted_by_are_good(world: TieringWorld, tmp_path: Path) -> None:
+    ((name, verdict, _),) = checked(world, tmp_path, value="string", cluster_by=("value", "kafka_timestamp"))
+    assert (name, verdict) == ("tables", Verdict.GOOD)

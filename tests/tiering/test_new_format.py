@@ -19,7 +19,6 @@ from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.settings.file import load_settings
 from floeberg.setup_checks import check_schemas
-from floeberg.topic_tables import TopicTables
 from tests.support.pipes_format import PIPES
 from tests.tiering.tiering_world import TieringWorld, report_of
 from topics.topic_rule import TopicRule
@@ -76,9 +75,9 @@ def test_new_format_goes_from_settings_to_rows_and_back(world: TieringWorld) -> 
     shown = list(_lines(table, reader, iter([(0, OffsetRange(start=0, end=4))]), as_json=True))
     assert ("bo" in shown[1], "pipes_spelling" in shown[1]) == (True, False)
     reader.close()
-    (conflict,) = TopicTables(world.catalog, "kafka").conflicts(rules(world, "|"))
-    assert 'pipes.separator = "|"' in conflict.problem
-    assert 'was made for pipes.separator = ";"' in conflict.problem
+    (rule,) = rules(world, "|")
+    with pytest.raises(Invalid, match=r'pipes.separator = "\|".*was made for pipes.separator = ";"'):
+        rule.check_table(table)
     assert image_column("pipes_spelling") == "after_pipes_spelling"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,9 @@ def test_conflict_is_told_in_the_first_cycle_though_nothing_is_to_be_tiered(
         assert problem.next_step is not None
         assert "restart the daemon" in problem.next_step
     tables = TopicTables(world.catalog, "kafka")
-    assert [error.problem for error in tables.conflicts((changed,))] == [problem.problem]
-    assert tables.conflicts((MADE,)) == []
+    (table,) = tables.all()
+    rule = tables.rule_for(table, (changed, MADE))
+    assert rule is changed
+    with pytest.raises(Invalid, match=re.escape(problem.problem)):
+        rule.check_table(table)
     assert report_of(world.loop(rules=(MADE,)).cycle(), partition).problem is None
