@@ -87,14 +87,14 @@ class Cycle:
         """See that what can be planned has tables, which somebody else may have made and filled."""
         topics, limits = self._parts.topics, self._parts.limits
         columns_first = [
-            state.partition
+            (state.partition, 0.0)
             for state in observed.states
             if state.is_leader and state.failure is None and topics.of(state.partition).wants_newest
         ]
         now_ms = self._parts.clock.monotonic_ms()
         ready, failures = topics.prepare(
-            chain(columns_first, partitions_with_work(observed.states, now_ms=now_ms)),
-            enough=len(columns_first) + limits.max_tasks_per_cycle,
+            chain(columns_first, partitions_with_work(observed.states, limits, now_ms=now_ms)),
+            most_tasks=limits.max_tasks_per_cycle,
             cluster_id=observed.cluster_id,
             known=observed.known,
         )

@@ -173,11 +173,16 @@ def plan_ranges(states: Sequence[PartitionState], limits: TieringLimits, *, now_
     return RangePlan(ranges=tuple(chosen), waiting=waiting)
 
 
-def partitions_with_work(states: Iterable[PartitionState], *, now_ms: int) -> Iterator[TopicIdPartition]:
-    """Those that a plan has ranges for, limits apart and as far as their tables can be had; found one by one."""
+def partitions_with_work(
+    states: Iterable[PartitionState], limits: TieringLimits, *, now_ms: int
+) -> Iterator[tuple[TopicIdPartition, float]]:
+    """Those that a plan has ranges for, limits apart and as far as their tables can be had, found one by one; with what
+    the first range takes of ``max_tasks_per_cycle``."""
     for state in states:
-        if state.failure is None and _plan_partition(state, now_ms=now_ms)[0]:
-            yield state.partition
+        if state.failure is None:
+            ranges, _ = _plan_partition(state, now_ms=now_ms)
+            if ranges:
+                yield state.partition, _share_of_task(ranges[0], limits)
 
 
 def _share_of_task(planned: PlannedRange, limits: TieringLimits) -> float:

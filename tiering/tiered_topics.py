@@ -233,32 +233,36 @@ class TieredTopics:
 
     def prepare(
         self,
-        wanted: Iterable[TopicIdPartition],
+        wanted: Iterable[tuple[TopicIdPartition, float]],
         *,
-        enough: int,
+        most_tasks: int,
         cluster_id: str,
         known: Collection[str],
     ) -> tuple[set[str], dict[TopicIdPartition, FloebergError]]:
         """See that the topics of ``wanted`` have tables, with the columns they get before their first record, in this
-        order and until ``enough`` partitions have one; what fails takes no other's place.
+        order and until those partitions together, each with its share, take ``most_tasks``. A share that makes a table
+        is a whole task: that costs about as much. What fails takes no other's place.
 
         Returns the ids of those topics, and why the tables of other partitions can't be had.
         """
         errors: dict[str, FloebergError] = {}
         ready: set[str] = set()
         failures: dict[TopicIdPartition, FloebergError] = {}
-        for who in wanted:
+        tasks = 0.0
+        for who, share in wanted:
+            topic = self._topics[who.topic_id]
+            is_new = topic.table is None
             if who.topic_id not in ready and who.topic_id not in errors:
                 try:
-                    self._prepare(self._topics[who.topic_id], cluster_id, is_gone=who.topic_id not in known)
+                    self._prepare(topic, cluster_id, is_gone=who.topic_id not in known)
                     ready.add(who.topic_id)
                 except FloebergError as error:
                     errors[who.topic_id] = error
             if who.topic_id in errors:
                 failures[who] = errors[who.topic_id]
                 continue
-            enough -= 1
-            if enough == 0:
+            tasks += 1 if is_new and share else share
+            if tasks >= most_tasks:
                 break
         return ready, failures
 

@@ -258,6 +258,17 @@ def test_limits_leave_the_rest_for_the_next_cycle_at_once(world: TieringWorld, o
     assert ranges_of(first, orders) + ranges_of(second, orders) == [(0, 10), (10, 20)]
 
 
+def test_topics_with_a_little_each_are_one_cycle_once_they_have_tables(world: TieringWorld) -> None:
+    partitions = [world.broker.create_topic(f"topic-{number}")[0] for number in range(5)]
+    for partition in partitions:
+        world.broker.append_segment(partition, values(0, 4))
+    loop = world.loop(limits=TieringLimits(max_tasks_per_cycle=2))
+    assert [loop.cycle().commits for _ in range(4)] == [2, 2, 1, 0], "making a table takes as long as a large range"
+    for partition in partitions:
+        world.broker.append_segment(partition, values(4, 8))
+    assert loop.cycle().commits == 5
+
+
 def test_partitions_with_little_to_do_are_committed_before_a_large_segment_is_begun(world: TieringWorld) -> None:
     large, small = world.broker.create_topic("mixed", partitions=2)
     world.broker.append_segment(large, values(0, 200))
