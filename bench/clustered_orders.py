@@ -19,7 +19,8 @@ from bench.cpu import measured
 from engine.clock import SystemClock
 from engine.formats.codec import CodecSpec, ValueCodec, open_codec, propose_fields
 from engine.offset_range import OffsetRange
-from engine.parquet.settings import ROW_GROUP_ROWS, choose_settings
+from engine.parquet.row_counts import ROW_GROUP_ROWS
+from engine.parquet.settings import choose_settings
 from engine.records.digest import RangeDigest
 from engine.records.records import Records
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog

@@ -23,8 +23,8 @@ from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
 from engine.trial_topic import TrialTopic
 from floeberg.check_result import CheckResult, Verdict, good, note
-from floeberg.commands.status import ask_daemon
 from floeberg.daemon import Daemon
+from floeberg.daemon_client import ask_daemon
 from floeberg.door_token import log_door_token
 from floeberg.free_ports import free_ports
 from floeberg.native_lines import BrokerFacts

@@ -10,8 +10,6 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
-
 
 def plain(value: Any) -> Any:
     """A value as JSON has it: bytes in base64, dates and times in ISO 8601, decimals and UUIDs as text.
@@ -57,6 +55,8 @@ def shown(value: Any) -> str:
 def as_written(value: Any) -> Any:
     """Floats of 32 bits, which Python widens, by the fewest digits that tell them apart: 0.1, not 0.10000000149."""
     if isinstance(value, float):
+        import numpy as np
+
         return float(str(np.float32(value)))
     if isinstance(value, dict):
         return {key: as_written(item) for key, item in value.items()}

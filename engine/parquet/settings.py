@@ -16,9 +16,7 @@ import pyarrow.parquet as pq
 
 from engine.errors import Invalid
 from engine.parquet.leaves import leaves
-
-ROW_GROUP_ROWS = 64 * 1024
-"""Rows of a row group: the unit a reader fetches in one piece."""
+from engine.parquet.row_counts import ROW_GROUP_ROWS
 
 PAGE_ROWS = 4096
 """Rows of a page, the same in every column, so that a reader can decode rows out of the middle of a row group."""

@@ -15,10 +15,7 @@ import crc32c
 import pyarrow as pa
 
 from engine.errors import Invalid
-
-DEFAULT_WINDOW_ROWS = 256 * 1024
-MOST_WINDOW_ROWS = 1024 * 1024
-"""Whoever writes or proves a window holds it in memory, and a fetch reads a page of each of its row groups."""
+from engine.parquet.row_counts import DEFAULT_WINDOW_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What every command starts from: the options before its name, and what they lead to."""
+"""What every command starts from: the options that all of them have, and what these lead to."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from floeberg.settings import Settings
-from floeberg.settings.file import find_settings_file, load_settings
-
 if TYPE_CHECKING:
     # Together they take a second to import, and not every command needs them.
     from pyiceberg.catalog import Catalog
 
+    from floeberg.settings import Settings
     from floeberg.topic_tables import TopicTables
 
 GOOD, FOUND_SOMETHING, WRONG_USAGE = 0, 1, 2
@@ -26,8 +24,8 @@ GOOD, FOUND_SOMETHING, WRONG_USAGE = 0, 1, 2
 class CommandContext:
     """``config`` is the settings file that was named, if any. Settings and catalog are opened when first used."""
 
-    config: Path | None
-    debug: bool
+    config: Path | None = None
+    debug: bool = False
 
     @classmethod
     def of(cls, context: typer.Context) -> CommandContext:
@@ -38,11 +36,15 @@ class CommandContext:
     @cached_property
     def settings_file(self) -> Path | None:
         """Raises ``Invalid`` when a named file does not exist."""
+        from floeberg.settings.file import find_settings_file
+
         return find_settings_file(self.config)
 
     @cached_property
     def settings(self) -> Settings:
         """Raises ``Invalid``."""
+        from floeberg.settings.file import load_settings
+
         return load_settings(self.settings_file)
 
     @cached_property

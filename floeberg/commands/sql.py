@@ -16,8 +16,8 @@ from rich.table import Table
 from engine.errors import Invalid
 from floeberg.commands.context import CommandContext
 from floeberg.console import out, print_json
+from floeberg.daemon_client import table_door_answers
 from floeberg.plain_value import plain, shown
-from floeberg.settings import Listen, Settings
 
 ENGINES = ("duckdb", "spark")
 _WIDEST_TABLE = 1 << 20
@@ -67,25 +67,17 @@ def table_door(command: CommandContext) -> Iterator[tuple[str, str | None]]:
     """URL and token of the daemon's table door, or of one of our own while no daemon answers."""
     settings = command.settings
     token = settings.table_door.tokens[0] if settings.table_door.tokens else None
-    if _answers(settings, token):
+    if table_door_answers(settings):
         yield settings.table_door.listen.url, token
         return
     from floeberg.http_server import HttpServer
+    from floeberg.settings import Listen
     from serving.tables.catalog_view import CatalogView
     from serving.tables.door import table_door_routes
 
     routes = table_door_routes(CatalogView(command.catalog))
     with HttpServer(routes, Listen(host="127.0.0.1", port=0), setting="[table_door] listen") as server:
         yield server.url, None
-
-
-def _answers(settings: Settings, token: str | None) -> bool:
-    import httpx
-
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(f"{settings.table_door.listen.url}/v1/config", headers=headers, timeout=2.0).is_success
-    return False
 
 
 def result_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:

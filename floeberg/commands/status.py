@@ -3,65 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from engine.clock import SystemClock
-from engine.errors import FloebergError, Unavailable
+from engine.errors import FloebergError, Invalid, Unavailable
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
-from floeberg.console import out, print_json
-from floeberg.settings import Settings
+from floeberg.commands.topic_status import offset_text, state_text, topic_in_detail
+from floeberg.console import Column, fitted, out, print_json
+from floeberg.daemon_client import ask_daemon
 from floeberg.version import program_version
 from serving.status.daemon_status import DaemonStatus, Phase
 from serving.status.page import compaction_lines, duration_text, size_text
 from topics.partition_status import PartitionStatus
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from engine.table.topic_table import TopicTable
     from floeberg.topic_tables import TopicTables
 
-_ANSWER_TIMEOUT_SECONDS = 10.0
 _MOST_FOOTERS = 256
 """Files of a table whose footers are read for what they lack: a command is to end in a second or two."""
 
+_NEAR_BOUND_SHARE = 0.8
+
 
 def status(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+    context: typer.Context,
+    topic: Annotated[str | None, typer.Argument(help="One topic in detail; all without it.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks of --watch.")] = 2.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what is in the tables, what waits and why."""
+    if watch and as_json:
+        raise Invalid("--watch is for people", next_step="a program asks again: floeberg status --json")
     command = CommandContext.of(context)
-    answer = ask_daemon(command.settings)
-    found = answer or _from_tables(command.tables)
+    if watch:
+        _watch(command, topic, pause_ms=round(interval * 1000))
+        return
+    found, daemon_runs = _look(command, topic)
     if as_json:
-        print_json({"daemon": answer is not None, **found.to_dict()})
+        print_json({"daemon": daemon_runs, **found.to_dict()})
     else:
-        _show(found, daemon_runs=answer is not None)
+        for part in shown(found, daemon_runs=daemon_runs, topic=topic, width=out.width):
+            out.print(part, soft_wrap=isinstance(part, str))
     if not found.is_healthy:
         exit_with(FOUND_SOMETHING)
 
 
-def ask_daemon(settings: Settings) -> DaemonStatus | None:
-    """The running daemon's status; None when nothing listens at the table door's address.
+def _look(command: CommandContext, topic: str | None) -> tuple[DaemonStatus, bool]:
+    """The status, of one topic where it is named, and whether a daemon gave it. Raises Unavailable, Invalid."""
+    answer = ask_daemon(command.settings)
+    found = answer or _from_tables(command.tables)
+    if topic is not None:
+        partitions = tuple(partition for partition in found.partitions if partition.topic == topic)
+        if not partitions:
+            names = ", ".join(sorted({partition.topic for partition in found.partitions})) or "none yet"
+            raise Invalid("Nothing is known of this topic", topic=topic, next_step=f"topics that are known: {names}")
+        found = replace(found, partitions=partitions)
+    return found, answer is not None
 
-    Raises ``Unavailable`` when something listens there that gives no status.
-    """
-    import httpx
 
-    url = f"{settings.table_door.listen.url}/status"
-    try:
-        answer = httpx.get(url, timeout=_ANSWER_TIMEOUT_SECONDS)
-        answer.raise_for_status()
-        return DaemonStatus.from_dict(answer.json())
-    except httpx.ConnectError:
-        return None
-    except (httpx.HTTPError, ValueError) as error:
-        raise Unavailable(
-            f"What listens at {settings.table_door.listen} gives no status: {error}",
-            next_step="see whether it is a Floeberg daemon, or set another [table_door] listen",
-        ) from error
+def _watch(command: CommandContext, topic: str | None, *, pause_ms: int) -> None:
+    """Repaints in place; where the output is no terminal, one look comes after the other."""
+    from rich.console import Group
+    from rich.live import Live
+
+    clock = SystemClock()
+    # What is longer than the terminal is cut at its end: problems stand first.
+    with suppress(KeyboardInterrupt), Live(console=out, auto_refresh=False, vertical_overflow="crop") as live:
+        while True:
+            try:
+                found, daemon_runs = _look(command, topic)
+                seen = Group(*shown(found, daemon_runs=daemon_runs, topic=topic, width=out.width))
+            except Unavailable as error:
+                seen = Group(f"[red]{escape(str(error))}[/red]")
+            if out.is_terminal:
+                live.update(seen, refresh=True)
+            else:
+                out.print(seen)
+            clock.sleep(pause_ms)
 
 
 def _from_tables(tables: TopicTables) -> DaemonStatus:
@@ -104,51 +132,67 @@ def _partitions_of(table: TopicTable) -> Iterator[PartitionStatus]:
         )
 
 
-def _show(found: DaemonStatus, *, daemon_runs: bool) -> None:
+def shown(found: DaemonStatus, *, daemon_runs: bool, topic: str | None, width: int) -> Iterator[RenderableType]:
+    """For a person: problems first. ``found`` is of one topic where ``topic`` names it, which is shown whole."""
     if daemon_runs:
         mood = "[green]healthy[/green]" if found.is_healthy else "[red]needs a look[/red]"
         uptime = duration_text(found.uptime_ms)
-        out.print(f"{found.phase} for {uptime}, {mood}; {found.cycle_count} cycles, {found.commit_count} commits")
+        yield f"{found.phase} for {uptime}, {mood}; {found.cycle_count} cycles, {found.commit_count} commits"
     else:
-        out.print("[yellow]no daemon runs here[/yellow]; this is what the tables say")
+        yield "[yellow]no daemon runs here[/yellow]; this is what the tables say"
     # A daemon's partitions have their problem beside them.
     of_partitions = () if daemon_runs else (part.problem for part in found.partitions if part.problem is not None)
     for problem in (*found.all_problems, *of_partitions):
-        out.print(f"[red]problem:[/red] {escape(problem)}", soft_wrap=True)
-    if not found.partitions:
-        out.print("nothing is in a table yet")
+        yield f"[red]problem:[/red] {escape(problem)}"
+    if topic is not None:
+        yield from topic_in_detail(topic, found.partitions, daemon_runs=daemon_runs)
+    elif found.partitions:
+        yield from _partition_table(found, daemon_runs=daemon_runs, width=width)
+    else:
+        yield "nothing is in a table yet"
         return
-    out.print(_partition_table(found, daemon_runs=daemon_runs))
-    for line in _kept_rows(found):
-        out.print(line, soft_wrap=True)
-    if daemon_runs:
-        out.print(f"compaction: {'; '.join(compaction_lines(found.compaction, now_ms=found.now_ms))}", soft_wrap=True)
-        for reason in found.compaction.held:
-            out.print(f"[yellow]not merged for now:[/yellow] {escape(reason)}", soft_wrap=True)
-    near = [bound for bound in found.bounds if bound.share >= 0.8]
-    for bound in near:
-        out.print(f"[yellow]{escape(bound.name)}: {bound.share:.0%} of its bound is in use[/yellow]")
+    yield from _kept_rows(found)
+    if topic is None:
+        yield from _whole_daemon(found) if daemon_runs else ()
 
 
-def _partition_table(found: DaemonStatus, *, daemon_runs: bool) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("topic")
-    for name in ("partition", "from", "to"):
-        table.add_column(name, justify="right")
-    if daemon_runs:
-        for name in ("lag", "local log", "spool", "bytes kept"):
-            table.add_column(name, justify="right")
-        table.add_column("mode")
-        table.add_column("state", overflow="fold")
+def _whole_daemon(found: DaemonStatus) -> Iterator[str]:
+    yield f"compaction: {'; '.join(compaction_lines(found.compaction, now_ms=found.now_ms))}"
+    for reason in found.compaction.held:
+        yield f"[yellow]not merged for now:[/yellow] {escape(reason)}"
+    for bound in found.bounds:
+        if bound.share >= _NEAR_BOUND_SHARE:
+            yield f"[yellow]{escape(bound.name)}: {bound.share:.0%} of its bound is in use[/yellow]"
+
+
+_OF_TABLES = (
+    Column(name="topic", is_number=False, folded=True),
+    Column(name="partition"),
+    Column(name="from", gives_way=5),
+    Column(name="to"),
+)
+_OF_DAEMON = (
+    *_OF_TABLES,
+    Column(name="lag"),
+    Column(name="local log", gives_way=4),
+    Column(name="spool", gives_way=3),
+    Column(name="bytes kept", gives_way=2),
+    Column(name="mode", is_number=False, gives_way=1),
+    Column(name="state", is_number=False, folded=True),
+)
+
+
+def _partition_table(found: DaemonStatus, *, daemon_runs: bool, width: int) -> Iterator[RenderableType]:
+    rows: list[list[str | Text]] = []
     for partition in found.partitions:
-        cells = [escape(partition.topic), str(partition.partition), _offset(partition.tiered_start)]
-        cells.append(_offset(partition.tiered_end))
+        cells: list[str | Text] = [partition.topic, str(partition.partition)]
+        cells += [offset_text(partition.tiered_start), offset_text(partition.tiered_end)]
         if daemon_runs:
             cells += [f"{partition.lag_records:,}", size_text(partition.local_log_bytes)]
             cells += [size_text(partition.spool_bytes), f"{partition.reason_rows:,}"]
-            cells += ["native" if partition.native else "watch", _state(partition)]
-        table.add_row(*cells)
-    return table
+            cells += ["native" if partition.native else "watch", state_text(partition)]
+        rows.append(cells)
+    yield from fitted(_OF_DAEMON if daemon_runs else _OF_TABLES, rows, width=width)
 
 
 def _kept_rows(found: DaemonStatus) -> Iterator[str]:
@@ -157,23 +201,11 @@ def _kept_rows(found: DaemonStatus) -> Iterator[str]:
         parts = [partition for partition in found.partitions if partition.topic == topic]
         awaiting = sum(partition.awaiting_rows for partition in parts)
         for_good = sum(partition.reason_rows for partition in parts) - awaiting
-        shown = escape(topic)
+        name = escape(topic)
         if awaiting:
             yield (
-                f"[yellow]{awaiting:,} records of {shown} have no columns for want of a schema:[/yellow] they get them "
-                f"once it is there; floeberg repair {shown} tries now and names it"
+                f"[yellow]{awaiting:,} records of {name} have no columns for want of a schema:[/yellow] they get them "
+                f"once it is there; floeberg repair {name} tries now and names it"
             )
         if for_good:
-            yield f"{for_good:,} records of {shown} keep their bytes for good, with the reason in kafka_error"
-
-
-def _offset(offset: int | None) -> str:
-    return "-" if offset is None else f"{offset:,}"
-
-
-def _state(partition: PartitionStatus) -> str:
-    if partition.problem:
-        return f"[red]{escape(partition.problem)}[/red]"
-    if partition.at_risk_bytes:
-        return f"[red]{size_text(partition.at_risk_bytes)} at risk: the spool is full[/red]"
-    return f"[dim]{escape(partition.waiting or '')}[/dim]"
+            yield f"{for_good:,} records of {name} keep their bytes for good, with the reason in kafka_error"

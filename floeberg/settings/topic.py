@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     ConfigDict,
@@ -23,10 +23,12 @@ from pydantic import (
 
 from engine.errors import Invalid
 from engine.formats.format_facts import ENVELOPES, FORMATS, FormatFacts
-from engine.parquet.settings import ROW_GROUP_ROWS
-from engine.table.windows import DEFAULT_WINDOW_ROWS, MOST_WINDOW_ROWS, Clustering
+from engine.parquet.row_counts import DEFAULT_WINDOW_ROWS, MOST_WINDOW_ROWS, ROW_GROUP_ROWS
 from floeberg.settings.registry import URL_SCHEMES, RegistrySettings
 from floeberg.settings.section import Section, split_list
+
+if TYPE_CHECKING:
+    from engine.table.windows import Clustering
 
 _NAMES: dict[str, Mapping[str, Any]] = {"value": FORMATS, "key": FORMATS, "unwrap": ENVELOPES}
 _LATER = frozenset({"retention"})
@@ -123,6 +125,8 @@ class TopicSettings(Section):
         """How compaction sorts the topic's rows; None for stream order."""
         if not self.cluster_by:
             return None
+        from engine.table.windows import Clustering
+
         return Clustering(columns=self.cluster_by, window_rows=self.cluster_window_rows or DEFAULT_WINDOW_ROWS)
 
     @model_validator(mode="after")

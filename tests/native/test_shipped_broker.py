@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from floeberg.commands.status import ask_daemon
+from floeberg.daemon_client import ask_daemon
 from floeberg.local_broker import cluster_of
 from tests.native.shipped_stage import ShippedNode, history_is_read_from_the_table, set_up_by_what_is_printed
 

@@ -19,7 +19,8 @@ from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
 from engine.parquet.checksums import ChecksummedFile
 from engine.parquet.leaves import field_id, leaves
-from engine.parquet.settings import ROW_GROUP_ROWS, ParquetSettings
+from engine.parquet.row_counts import ROW_GROUP_ROWS
+from engine.parquet.settings import ParquetSettings
 from engine.table.data_file import ColumnStats, FileDescription, FileFooter
 from engine.table.rows.window_rows import row_groups_of
 from engine.table.windows import Clustering, FileWindows

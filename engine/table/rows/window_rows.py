@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.parquet.settings import ROW_GROUP_ROWS
+from engine.parquet.row_counts import ROW_GROUP_ROWS
 
 
 def row_groups_of(window: pa.Table, columns: Sequence[str], count: int) -> Iterator[pa.Table]:

@@ -17,6 +17,7 @@ from engine.parquet.footer import ParquetFooter
 from engine.parquet.leaves import leaves
 from engine.parquet.page_index import read_page_layout
 from engine.parquet.ranged_file import RangedFile, ReadCount, row_group_cache
+from engine.parquet.row_counts import ROW_GROUP_ROWS
 from engine.parquet.settings import (
     DELTA_BINARY_PACKED,
     DELTA_BYTE_ARRAY,
@@ -24,7 +25,6 @@ from engine.parquet.settings import (
     ENCODINGS_PROPERTY,
     PAGE_ROWS,
     PLAIN,
-    ROW_GROUP_ROWS,
     UNCOMPRESSED_PROPERTY,
     ParquetSettings,
     choose_settings,
