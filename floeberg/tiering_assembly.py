@@ -57,7 +57,13 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     limits = tiering_limits(settings)
     workers = InProcessWorkers() if in_process else _sized_workers(settings)
     catalog = open_catalog_when_there(settings.catalog_properties)
-    writer = TableWriter(catalog, clock, namespace=settings.namespace, gather=partial(_gathered, workers))
+    writer = TableWriter(
+        catalog,
+        clock,
+        namespace=settings.namespace,
+        gather=partial(_gathered, workers),
+        history=settings.history.limits,
+    )
     verifier = Verifier()
     broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
     schemas = SchemaSources(settings.data_dir, clock)

@@ -161,7 +161,8 @@ class SealedProducer(_SnapshotProducer[Any]):
     def manifest_seal(self) -> ManifestSeal:
         """Of the snapshot that was staged. Raises Corrupt, OSError.
 
-        Reads manifests only where the table had no such seal, or where one is left out.
+        Reads manifests only where the table had no such seal, or where one is left out. What was written here needs no
+        proof later, when no summary tells of it any more.
         """
         written, sealed = self._checked.written, current_manifest_seal(self._before)
         kept = [manifest for manifest in self._listed if manifest.manifest_path not in written]
@@ -175,6 +176,9 @@ class SealedProducer(_SnapshotProducer[Any]):
             total += sealed.total - sum_of(map(self._hash, gone))
         else:
             total += sealed.total
+        known = {**self._proven, **written}
+        self._proven.clear()
+        self._proven.update({path: known[path] for path in self._paths & known.keys()})
         return ManifestSeal(
             list_crc32c=written[self._written_manifest_lists[-1]].crc32c,
             total=sum_of([total]),

@@ -20,6 +20,7 @@ from engine.parquet.settings import ParquetSettings
 from engine.table.adopted_range import AdoptedRange
 from engine.table.columns import TableLayout, arrow_schema, key_fields, key_fields_of, value_fields
 from engine.table.data_file import FileName, data_path
+from engine.table.history import lineage
 from engine.table.ledger import LedgerEntry, ranges_from_json
 from engine.table.manifest_seal import ManifestSeal
 from engine.table.properties import COLUMNS_PROPERTY, RANGE_PREFIX
@@ -117,9 +118,16 @@ def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
     if same_snapshot and not (properties_changed or schema_changed or uuid_changed or rules_edited):
         return None
     sealed_id = None if seal is None else seal.snapshot_id
-    ours, theirs = _lineage(metadata, sealed_id), _lineage(metadata, current_id)
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    ours, theirs = list(lineage(by_id, sealed_id)), list(lineage(by_id, current_id))
     shared = {snapshot.snapshot_id for snapshot in ours}
-    newer = [snapshot for snapshot in theirs if snapshot.snapshot_id not in shared]
+    # Where the snapshots between have expired, the two histories share none: an earlier one is told by its number.
+    sealed_number = ours[0].sequence_number or 0 if ours else 0
+    newer = [
+        snapshot
+        for snapshot in theirs
+        if snapshot.snapshot_id not in shared and (snapshot.sequence_number or 0) > sealed_number
+    ]
     kept = {snapshot.snapshot_id for snapshot in theirs}
     return ForeignChange(
         seal=seal,
@@ -145,16 +153,6 @@ def _rules_edited(metadata: TableMetadata, seal: Seal | None, *, properties_chan
     if seal is not None and properties_changed and seal.rules != rules_checksum(metadata.properties):
         edited.append("a property that says how values are kept")
     return tuple(edited)
-
-
-def _lineage(metadata: TableMetadata, snapshot_id: int | None) -> list[Snapshot]:
-    """A snapshot and its ancestors, newest first, as far as the metadata has them."""
-    found: list[Snapshot] = []
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    while snapshot_id is not None and (snapshot := by_id.pop(snapshot_id, None)) is not None:
-        found.append(snapshot)
-        snapshot_id = snapshot.parent_snapshot_id
-    return found
 
 
 def _foreign(snapshot: Snapshot) -> ForeignSnapshot:

@@ -60,7 +60,9 @@ def own_hands(
     if rule is None or rule.value_format != table.codec.name:
         found = "no [[topics]] names it" if rule is None else f"the settings say {rule.value_format}"
         raise Invalid(f"The topic's table has {table.codec.name} values, and {found}", topic=table.topic)
-    writer = TableWriter(command.catalog, clock, namespace=command.settings.namespace)
+    writer = TableWriter(
+        command.catalog, clock, namespace=command.settings.namespace, history=command.settings.history.limits
+    )
     schemas = TopicSchemas(
         topic=table.topic, rule=rule, writer=writer, clock=clock, patience_ms=_FOR_EVER_MS, retry_ms=_FOR_EVER_MS
     )

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from engine.errors import Invalid
+from engine.table.history_limits import HistoryLimits
 from floeberg.settings.section import PathList, Section, TextList
 from floeberg.settings.topic import TopicSettings
 
@@ -136,6 +138,31 @@ class CompactionSettings(Section):
     cpu_share: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
+_HISTORY_LIMITS = ("max_age_ms", "min_snapshots", "max_snapshots")
+
+
+class HistorySettings(Section):
+    """What tables keep of their past; None leaves the default of engine/table/history_limits.py."""
+
+    max_age_ms: PositiveInt | None = None
+    min_snapshots: PositiveInt | None = None
+    max_snapshots: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        try:
+            self.limits  # noqa: B018  # what it raises
+        except Invalid as error:
+            raise ValueError(error.problem) from error
+        return self
+
+    @property
+    def limits(self) -> HistoryLimits:
+        """The defaults, with what is set instead."""
+        given = {name: value for name in _HISTORY_LIMITS if (value := getattr(self, name)) is not None}
+        return HistoryLimits(**given)
+
+
 class Settings(BaseSettings):
     """All settings of a daemon. Made by ``floeberg.settings.file.load_settings``, which names what is wrong."""
 
@@ -152,6 +179,7 @@ class Settings(BaseSettings):
     table_door: TableDoorSettings = TableDoorSettings()
     tiering: TieringSettings = TieringSettings()
     compaction: CompactionSettings = CompactionSettings()
+    history: HistorySettings = HistorySettings()
     topics: tuple[TopicSettings, ...] = (TopicSettings(),)
 
     @property

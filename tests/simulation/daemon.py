@@ -17,6 +17,7 @@ from engine.reading.log_reader import LogReader, LogReaderLimits
 from engine.reading.read_ahead import ReadAheadLimits
 from engine.table.commit.writer import TableWriter
 from engine.table.data_file import FileDescription
+from engine.table.history_limits import HistoryLimits
 from engine.table.merge.merge_files import Merged
 from engine.table.proof.verifier import Verifier
 from floeberg.topic_tables import TopicTables
@@ -53,6 +54,9 @@ class FaultyWorkers(InProcessWorkers):
                 yield key, answer
 
 
+SHORT_HISTORY = HistoryLimits(max_age_ms=1, min_snapshots=1, max_snapshots=1)
+
+
 class SimulatedDaemon:
     """One process from its start to its end: whatever it keeps in memory goes with it."""
 
@@ -70,7 +74,7 @@ class SimulatedDaemon:
     ) -> None:
         self.node = node
         self.is_dead = False
-        self.writer = TableWriter(catalog, clock, namespace=NAMESPACE)
+        self.writer = TableWriter(catalog, clock, namespace=NAMESPACE, history=SHORT_HISTORY)
         self.verifier = Verifier()
         workers = FaultyWorkers(damage)
         self.loop = TieringLoop(

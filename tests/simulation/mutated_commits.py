@@ -114,7 +114,7 @@ def newest_of(transaction: TableTransaction) -> Table:
 
 def _made_again(newest: Table, transaction: TableTransaction) -> TableTransaction:
     """The transaction's files and properties, as they were decided on its table, on top of ``newest``."""
-    again = TableTransaction(newest)
+    again = TableTransaction(newest, transaction._now_ms)
     append = again.update_snapshot().fast_append()
     for file in _files_added(transaction):
         append.append_data_file(file)

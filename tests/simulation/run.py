@@ -105,7 +105,7 @@ def run(seed: int, steps: tuple[Step, ...] | None = None, *, focus: Focus = EVER
     clear_manifest_cache()
     dice = random.Random(seed ^ 0x5EED)
     try:
-        with _quiet(), _seeded_ids(dice):
+        with _quiet(), _seeded_ids(dice), _hasty_expiry():
             world = World(root, profile, dice)
             with mounted(world.clients), world.running():
                 _play(world, chosen)
@@ -122,6 +122,16 @@ def run(seed: int, steps: tuple[Step, ...] | None = None, *, focus: Focus = EVER
         counts=world.counts,
         seconds=time.perf_counter() - began,
     )
+
+
+@contextmanager
+def _hasty_expiry() -> Iterator[None]:
+    """Every commit lets all snapshots go but the newest, as young as they are: nothing that is promised needs them."""
+    with (
+        mock.patch("engine.table.history.MAY_BE_UNANSWERED_MS", 0),
+        mock.patch("engine.table.commit.session.EXPIRY_INTERVAL_MS", 0),
+    ):
+        yield
 
 
 def _play(world: World, steps: tuple[Step, ...]) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io import FileIO
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
-from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.table.update import RemoveSnapshotsUpdate, SetSnapshotRefUpdate, TableRequirement, TableUpdate
+from pyiceberg.typedef import Identifier
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError, SQLAlchemyError
 
@@ -90,10 +92,18 @@ class SqliteCatalog(SqlCatalog):
         SqlCatalog._write_metadata(metadata, io, metadata_path)
         reach(FaultPoint.METADATA_DURABLE)
 
-    def _update_and_stage_table(self, current_table: Table | None, *others: Any) -> StagedTable:
+    def _update_and_stage_table(
+        self,
+        current_table: Table | None,
+        table_identifier: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
         """The metadata's time never goes back with the machine's clock: Iceberg's Java readers refuse a table whose
         last change is older than its last snapshot."""
-        staged = super()._update_and_stage_table(current_table, *others)
+        if current_table is not None:
+            _check_removable(current_table.metadata, updates)
+        staged = super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
         last_ms = 0 if current_table is None else current_table.metadata.last_updated_ms
         if staged.metadata.last_updated_ms < last_ms:
             staged.metadata = staged.metadata.model_copy(update={"last_updated_ms": last_ms + 1})
@@ -149,6 +159,17 @@ class SqliteCatalog(SqlCatalog):
     def _check_connection(self, _connection: object, record: Any, _proxy: object) -> None:
         if self._path is not None and record.info["file"] != _identity(self._path):
             raise DisconnectionError("another database file has taken this one's place")
+
+
+def _check_removable(metadata: TableMetadata, updates: Sequence[TableUpdate]) -> None:
+    """That snapshots which are to go are there, and that nobody has named one of them since: the library would take
+    the branch or the tag along. Raises CommitFailedException."""
+    named = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
+    named |= {update.ref_name: update.snapshot_id for update in updates if isinstance(update, SetSnapshotRefUpdate)}
+    removable = {snapshot.snapshot_id for snapshot in metadata.snapshots}.difference(named.values())
+    for update in updates:
+        if isinstance(update, RemoveSnapshotsUpdate) and not removable.issuperset(update.snapshot_ids):
+            raise CommitFailedException("a snapshot that is to go is gone, or a branch or tag names it now")
 
 
 def is_refused(error: SQLAlchemyError) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from engine.table.data_file import FileDescription
+from engine.table.history_limits import HistoryLimits
 from engine.table.ledger import Outcome
 from engine.table.manifests import TableFile
 from engine.table.sealed_snapshot import SealedProducer
@@ -35,6 +36,13 @@ class ColumnsUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryUpdate:
+    """Snapshots go, and nothing else changes; ``limits`` None: those of every commit."""
+
+    limits: HistoryLimits | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What becomes of a change on one state of a table.
 
@@ -43,7 +51,7 @@ class Decision:
     """
 
     outcomes_if_committed: tuple[Outcome, ...] = ()
-    update: SnapshotUpdate | ColumnsUpdate | None = None
+    update: SnapshotUpdate | ColumnsUpdate | HistoryUpdate | None = None
     is_refused: bool = False
 
 
@@ -51,7 +59,7 @@ class Change(ABC):
     """Something that is asked of one table."""
 
     producer: type[SealedProducer] | None = None
-    """Of the snapshot that the change needs; None: it changes columns, without a snapshot."""
+    """Of the snapshot that the change needs; None: it changes columns or the history, without a snapshot."""
     partitions: frozenset[int] = frozenset()
     """Those whose files or ledger lines it changes."""
 
@@ -74,8 +82,19 @@ class Change(ABC):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """``outcomes`` as the change asked for them; ``table`` as it is after the commit; ``conflicts`` how often somebody
-    else's commit came first, and it was decided again."""
+    else's commit came first, and it was decided again; ``expired`` how many snapshots its commit let go."""
 
     table: TopicTable
     outcomes: tuple[Outcome, ...]
     conflicts: int = 0
+    expired: int = 0
+
+
+class ExpireSnapshots(Change):
+    """Old snapshots go, as they do with every commit; ``limits`` instead of those of every commit."""
+
+    def __init__(self, limits: HistoryLimits | None = None) -> None:
+        self._limits = limits
+
+    def decide(self, table: TopicTable) -> Decision:  # noqa: ARG002 - which ones go is told from all the metadata
+        return Decision(update=HistoryUpdate(limits=self._limits))

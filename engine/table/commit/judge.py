@@ -187,7 +187,7 @@ class TableJudge:
                 "foreign_change_breaks_the_stream", topic=view.topic, change=str(view.foreign), problem=str(error)
             )
             raise
-        transaction = TableTransaction(table)
+        transaction = TableTransaction(table, self._clock.now_ms())
         sealed_as = transaction.stage_snapshot(AppendFiles, [_adoption(table, view.foreign, properties)])
         try:
             transaction.commit_once()

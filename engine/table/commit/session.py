@@ -19,12 +19,21 @@ from engine.clock import Clock
 from engine.errors import CommitUnknown, FloebergError, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.catalog import access as catalogs
-from engine.table.commit.change import Change, ColumnsUpdate, Committed, Decision, SnapshotUpdate
+from engine.table.commit.change import (
+    Change,
+    ColumnsUpdate,
+    Committed,
+    Decision,
+    HistoryUpdate,
+    SnapshotUpdate,
+)
 from engine.table.commit.judge import TableJudge, topic_id_of
 from engine.table.commit.schema_change import stage_columns
 from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.commit.turns import CommitTurns
 from engine.table.foreign.examination import GatherAll
+from engine.table.history import expired
+from engine.table.history_limits import HistoryLimits
 from engine.table.ledger import Outcome
 from engine.table.loading import TableLoader
 from engine.table.properties import TOPIC_ID_PROPERTY
@@ -37,6 +46,10 @@ COMMIT_ATTEMPTS = 20
 COMMIT_PATIENCE_MS = 60_000
 """No further attempt begins after it: twenty attempts of which each waits for a silent catalog would take an hour."""
 
+EXPIRY_INTERVAL_MS = 60_000
+"""Old snapshots go with a commit once in this time: it looks at the catalog first, for a branch or a tag that was made
+since the last look would go with the snapshot that it names."""
+
 _CREATE_ATTEMPTS = 5
 """Two processes that find a topic created again step on each other at most once each per rename and creation."""
 
@@ -48,13 +61,14 @@ class _Waiting:
     """A caller and its change; None: it wants the table to itself.
 
     ``attempts``: snapshots that were to hold the change, with the outcomes if they landed; ``unanswered``: one of them
-    may have; ``conflicts`` how many met another commit.
+    may have; ``conflicts`` how many met another commit; ``expired`` snapshots that the last one lets go.
     """
 
     change: Change | None = None
     attempts: list[tuple[int, tuple[Outcome, ...]]] = field(default_factory=list)
     unanswered: CommitUnknown | None = None
     conflicts: int = 0
+    expired: int = 0
     result: Committed | None = None
     error: Exception | None = None
 
@@ -73,7 +87,9 @@ class _Waiting:
             if state.table.metadata.snapshot_by_id(snapshot_id) is not None:
                 pairs = zip(tried, outcomes, strict=True)
                 outcomes = [then if then is Outcome.COMMITTED else now for then, now in pairs]
-        self.result = Committed(table=state.view, outcomes=tuple(outcomes), conflicts=self.conflicts)
+        self.result = Committed(
+            table=state.view, outcomes=tuple(outcomes), conflicts=self.conflicts, expired=self.expired
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +118,7 @@ class TableSession:
     clock: Clock
     loader: TableLoader
     gather: GatherAll
+    history: HistoryLimits
 
     def __post_init__(self) -> None:
         self._identifier = catalogs.table_identifier(self.namespace, self.topic)
@@ -109,6 +126,7 @@ class TableSession:
         self._turns = CommitTurns(self.clock, catalogs.lock_file_of(self.catalog, self.topic_id))
         self._state: _State | None = None
         self._proven: ProvenManifests = {}
+        self._expired_ms: int | None = None
         self._queue: list[_Waiting] = []
         self._moved = threading.Condition()
 
@@ -193,7 +211,7 @@ class TableSession:
         began_ms, attempt = self.clock.monotonic_ms(), 0
         while True:
             tried_ms = self.clock.monotonic_ms()
-            state, decided = self._decide(group, looks=looks or attempt > 0)
+            state, decided, is_fresh = self._decide(group, looks=looks or attempt > 0)
             if not decided:
                 return None
             # Asked after the look at the catalog: the last attempt may have landed unanswered.
@@ -201,7 +219,7 @@ class TableSession:
             if attempt == COMMIT_ATTEMPTS or (attempt and is_late):
                 raise Unavailable(f"the commit met a conflict {attempt} times", topic=self.topic)
             try:
-                self._staged(state, decided).commit_once()
+                self._staged(state, decided, is_fresh=is_fresh).commit_once()
                 self._settle(state.table, decided)
                 number = state.table.metadata.last_sequence_number
                 return self._turns.note_commit(began_ms=tried_ms, sequence_number=number)
@@ -217,13 +235,14 @@ class TableSession:
                     one.unanswered = error
             attempt += 1
 
-    def _decide(self, group: Sequence[_Waiting], *, looks: bool) -> tuple[_State, _Decided]:
+    def _decide(self, group: Sequence[_Waiting], *, looks: bool) -> tuple[_State, _Decided, bool]:
         """What each change comes to on the state in memory, which may be old: the commit finds out. What that state
-        refuses is decided again on the catalog's. A change that raises, or has nothing to commit, is done."""
+        refuses is decided again on the catalog's, and snapshots go by the catalog's alone. A change that raises, or has
+        nothing to commit, is done. The last value: whether the state is the catalog's."""
         while True:
             state = self._current(looks=looks)
             found = [(one, _decision(one.change, state.view)) for one in group if one.change and not one.is_done]
-            if looks or not any(isinstance(it, Exception) or it.is_refused for _, it in found):
+            if looks or not (self._expires(state) or any(_needs_a_look(it) for _, it in found)):
                 break
             looks = True
         decided = []
@@ -234,22 +253,36 @@ class TableSession:
                 one.settle(decision, state)
             else:
                 decided.append((one, decision))
-        return state, decided
+        return state, decided, looks
 
-    def _staged(self, state: _State, decided: _Decided) -> TableTransaction:
+    @property
+    def _may_expire(self) -> bool:
+        return self._expired_ms is None or self.clock.monotonic_ms() - self._expired_ms >= EXPIRY_INTERVAL_MS
+
+    def _expires(self, state: _State) -> bool:
+        metadata = state.table.metadata
+        return self._may_expire and bool(expired(metadata.snapshots, metadata.refs, self.history, self.clock.now_ms()))
+
+    def _staged(self, state: _State, decided: _Decided, *, is_fresh: bool) -> TableTransaction:
         """What was decided on the state, ready to be committed. Not answered, the state is not built upon again."""
         self._state = None
-        transaction, (leader, first) = TableTransaction(state.table), decided[0]
+        transaction, (leader, first) = TableTransaction(state.table, self.clock.now_ms()), decided[0]
         assert leader.change is not None, "only changes are decided"
         if isinstance(first.update, ColumnsUpdate):
             stage_columns(transaction, state.view, first.update)
+        elif isinstance(first.update, HistoryUpdate):
+            leader.expired = transaction.stage_expiry(first.update.limits or self.history)
         else:
             assert leader.change.producer is not None, "what is no change of columns makes a snapshot"
             reach(FaultPoint.COMMIT_DECIDED)
             updates = [decision.update for _, decision in decided if isinstance(decision.update, SnapshotUpdate)]
             snapshot_id = transaction.stage_snapshot(leader.change.producer, updates, self._proven)
+            gone = transaction.stage_expiry(self.history) if is_fresh and self._may_expire else 0
+            if gone:
+                self._expired_ms = self.clock.monotonic_ms()
             for one, decision in decided:
                 one.attempts.append((snapshot_id, decision.outcomes_if_committed))
+                one.expired = gone
         return transaction
 
     def _settle(self, table: Table, decided: _Decided) -> None:
@@ -294,6 +327,11 @@ class TableSession:
     def _check_absent(self) -> None:
         location = catalogs.default_location(self.catalog, self._identifier, self.topic_id)
         self._judge.check_absent(self.topic, self.topic_id, location)
+
+
+def _needs_a_look(found: Decision | Exception) -> bool:
+    """Whether what was decided on a state that may be old is decided again on the catalog's."""
+    return isinstance(found, Exception) or found.is_refused or isinstance(found.update, HistoryUpdate)
 
 
 def _decision(change: Change, view: TopicTable) -> Decision | Exception:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyiceberg.exceptions import (
@@ -16,13 +16,18 @@ from pyiceberg.exceptions import (
     ValidationException,
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.table import Transaction
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCurrentSchemaId,
     AssertDefaultSpecId,
+    AssertRefSnapshotId,
     AssertTableUUID,
+    RemovePartitionStatisticsUpdate,
+    RemoveSnapshotsUpdate,
+    RemoveStatisticsUpdate,
+    SetSnapshotRefUpdate,
     TableUpdate,
     update_table_metadata,
 )
@@ -35,6 +40,8 @@ from engine.table.catalog.access import NO_ANSWER, database_error, line_of, tran
 from engine.table.catalog.metadata_errors import metadata_decoded
 from engine.table.catalog.sqlite import is_refused
 from engine.table.commit.change import SnapshotUpdate
+from engine.table.history import expired
+from engine.table.history_limits import HistoryLimits
 from engine.table.manifests import TableFile
 from engine.table.properties import TOPIC_PROPERTY
 from engine.table.seal import (
@@ -63,6 +70,10 @@ class TableTransaction(Transaction):
 
     _applied: tuple[tuple[TableUpdate, ...], TableMetadata] | None = None
 
+    def __init__(self, table: Table, now_ms: int) -> None:
+        super().__init__(table)
+        self._now_ms = now_ms
+
     @property
     def table_metadata(self) -> TableMetadata:
         if not self._updates:
@@ -72,18 +83,26 @@ class TableTransaction(Transaction):
         return self._applied[1]
 
     def _stage(self, updates: tuple[TableUpdate, ...], *others: Any, **named: Any) -> Transaction:
-        return super()._stage(tuple(map(self._after_the_last, updates)), *others, **named)
+        return super()._stage(tuple(map(self._as_we_mean_it, updates)), *others, **named)
 
-    def _after_the_last(self, update: TableUpdate) -> TableUpdate:
-        """A snapshot is later than the table's last change even where the clock has gone back.
-
-        Iceberg's Java readers refuse the whole table when its snapshots are out of order by more than a minute
-        (TableMetadata, "Expected sorted snapshot log entries").
+    def _as_we_mean_it(self, update: TableUpdate) -> TableUpdate:
+        """A snapshot is later than the table's last change even where the clock has gone back: Iceberg's Java readers
+        refuse the whole table when its snapshots are out of order by more than a minute (TableMetadata, "Expected
+        sorted snapshot log entries"). And a branch that moves keeps the rules of its own, which the library drops.
         """
-        last_ms = self._table.metadata.last_updated_ms
-        if not isinstance(update, AddSnapshotUpdate) or update.snapshot.timestamp_ms > last_ms:
-            return update
-        return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update={"timestamp_ms": last_ms + 1}))
+        metadata = self._table.metadata
+        if isinstance(update, AddSnapshotUpdate):
+            taken_ms = max(self._now_ms, metadata.last_updated_ms + 1)
+            return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update={"timestamp_ms": taken_ms}))
+        if isinstance(update, SetSnapshotRefUpdate) and (ref := metadata.refs.get(update.ref_name)) is not None:
+            return update.model_copy(
+                update={
+                    "min_snapshots_to_keep": ref.min_snapshots_to_keep,
+                    "max_snapshot_age_ms": ref.max_snapshot_age_ms,
+                    "max_ref_age_ms": ref.max_ref_age_ms,
+                }
+            )
+        return update
 
     def stage_snapshot(
         self,
@@ -139,8 +158,25 @@ class TableTransaction(Transaction):
             )
         return int(snapshot.snapshot_id)
 
+    def stage_expiry(self, limits: HistoryLimits) -> int:
+        """Stage that the snapshots go which ``limits`` and the table's refs let go, and their statistics; how many.
+
+        Asserts what each branch and tag names: a snapshot that one of them was set to meanwhile takes it along.
+        """
+        metadata = self.table_metadata
+        gone = expired(metadata.snapshots, metadata.refs, limits, self._now_ms)
+        if not gone:
+            return 0
+        self._stage((*_statistics_of(metadata, frozenset(gone)), RemoveSnapshotsUpdate(snapshot_ids=list(gone))))
+        # Not as requirements of the stage: the library keeps only the first of a kind.
+        self._requirements += tuple(
+            AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id)
+            for name, ref in self._table.metadata.refs.items()
+        )
+        return len(gone)
+
     def commit_once(self) -> None:
-        """Send what is staged, once; the transaction's table is then the committed state.
+        """Send what is staged, once, if anything is; the transaction's table is then the committed state.
 
         The library's own ``commit_transaction`` is not used: on a conflict it would apply the append again to a state
         nobody validated, and it removes the manifests of a commit that was answered with a conflict even where a retry
@@ -149,6 +185,8 @@ class TableTransaction(Transaction):
         Raises CommitConflict or Unavailable (nothing was changed), Invalid (the catalog refuses the request), Corrupt
         (its database is damaged), CommitUnknown. What each answer of a catalog means: docs/commit_protocol.md.
         """
+        if not self._updates:
+            return
         table, where = self._table, self._table.metadata_location
         same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
         try:
@@ -163,6 +201,14 @@ class TableTransaction(Transaction):
             if isinstance(error, SQLAlchemyError) and is_refused(error):
                 raise database_error("the commit was not made", error, where) from error
             raise CommitUnknown(f"the commit was not answered: {line_of(error)}", file=where) from error
+
+
+def _statistics_of(metadata: TableMetadata, gone: frozenset[int]) -> Iterator[TableUpdate]:
+    """Not every catalog removes them with their snapshot."""
+    for snapshot_id in {one.snapshot_id for one in metadata.statistics} & gone:
+        yield RemoveStatisticsUpdate(snapshot_id=snapshot_id)
+    for snapshot_id in {one.snapshot_id for one in metadata.partition_statistics} & gone:
+        yield RemovePartitionStatisticsUpdate(snapshot_id=snapshot_id)
 
 
 def _entry_of(file: TableFile, spec_id: int) -> DataFile:

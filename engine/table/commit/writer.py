@@ -19,13 +19,14 @@ from engine.formats.codec import CodecSpec, OnConflict
 from engine.parquet.settings import ParquetSettings
 from engine.table.catalog import access as catalogs
 from engine.table.columns import TableLayout, iceberg_schema
-from engine.table.commit.change import Committed
+from engine.table.commit.change import Committed, ExpireSnapshots
 from engine.table.commit.judge import check_older_incarnation, check_same, topic_id_of
 from engine.table.commit.range_append import AppendRanges, AppendResult, CommitResult, RangeAppend, SetLogStart
 from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
 from engine.table.commit.schema_change import AddColumns, AddSchemas
 from engine.table.commit.session import TableSession
 from engine.table.foreign.examination import GatherAll, gather_in_process
+from engine.table.history_limits import HistoryLimits
 from engine.table.loading import TableLoader, new_table_properties
 from engine.table.proof.verifier import VerifiedFile
 from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY
@@ -50,12 +51,14 @@ class TableWriter:
         *,
         namespace: str = catalogs.DEFAULT_NAMESPACE,
         gather: GatherAll = gather_in_process,
+        history: HistoryLimits | None = None,
     ) -> None:
-        """``gather`` reads files that other programs wrote."""
+        """``gather`` reads files that other programs wrote; ``history`` says which old snapshots go with a commit."""
         self._catalog = catalog
         self._clock = clock
         self._namespace = namespace
         self._gather = gather
+        self._history = history or HistoryLimits()
         self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
         self._sessions: dict[tuple[str, str], TableSession] = {}
         self._lock = threading.Lock()
@@ -72,6 +75,7 @@ class TableWriter:
                     clock=self._clock,
                     loader=self._loader,
                     gather=self._gather,
+                    history=self._history,
                 )
             return self._sessions[topic, topic_id]
 
@@ -172,6 +176,12 @@ class TableWriter:
         recorded = self.session(table.topic, table.topic_id).commit(change).table
         reach(FaultPoint.LOG_START_RECORDED)
         return recorded
+
+    def expire(self, table: TopicTable, limits: HistoryLimits | None = None) -> Committed:
+        """Let old snapshots go in a commit of its own; none is made where none goes. ``limits`` instead of the
+        writer's. The result says how many went, at most ``MOST_AT_ONCE``. Raises as ``commit``.
+        """
+        return self.session(table.topic, table.topic_id).commit(ExpireSnapshots(limits))
 
     def _create(
         self,

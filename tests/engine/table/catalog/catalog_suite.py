@@ -10,6 +10,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
+from engine.clock import Clock, SystemClock
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.table.catalog import access as catalogs
@@ -20,6 +21,7 @@ from engine.table.commit.range_append import AppendRanges, RangeAppend
 from engine.table.commit.replacement import FileReplacement
 from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.commit.writer import TableWriter
+from engine.table.history_limits import HistoryLimits
 from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader
 from engine.table.proof.verifier import Verifier
@@ -52,8 +54,11 @@ class CatalogUnderTest:
     def catalog(self) -> Catalog:
         return open_catalog(self.properties)
 
-    def writer(self) -> TableWriter:
-        return TableWriter(self.catalog(), StillClock(), namespace=self.namespace)
+    def writer(self, *, clock: Clock | None = None, history: HistoryLimits | None = None) -> TableWriter:
+        return TableWriter(self.catalog(), clock or StillClock(), namespace=self.namespace, history=history)
+
+    def loaded(self, table: TopicTable) -> Table:
+        return self.catalog().load_table(table.identifier)
 
     def reopened(self, topic_id: str = TOPIC_ID) -> TopicTable:
         table = self.writer().open(TOPIC, topic_id)
@@ -62,16 +67,22 @@ class CatalogUnderTest:
 
     def offsets(self, table: TopicTable, partition: int = 0) -> list[int]:
         """Offsets of a partition as a library reads them that knows nothing of us, duplicates included."""
-        rows = self.catalog().load_table(table.identifier).scan(f"kafka_partition = {partition}").to_arrow()
+        rows = self.loaded(table).scan(f"kafka_partition = {partition}").to_arrow()
         return sorted(rows["kafka_offset"].to_pylist())
 
 
 def staged(found: Table, view: TopicTable, append: RangeAppend) -> TableTransaction:
-    transaction = TableTransaction(found)
+    transaction = TableTransaction(found, StillClock().now_ms())
     update = AppendRanges([append]).decide(view).update
     assert isinstance(update, SnapshotUpdate)
     transaction.stage_snapshot(AppendFiles, [update])
     return transaction
+
+
+def expires_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's clock can't be moved on."""
+    monkeypatch.setattr("engine.table.history.MAY_BE_UNANSWERED_MS", 0)
+    monkeypatch.setattr("engine.table.commit.session.EXPIRY_INTERVAL_MS", 0)
 
 
 class CatalogSuite:
@@ -182,6 +193,42 @@ class CatalogSuite:
         seen = under_test.reopened()
         assert (seen.ledger[0].end, seen.ledger[0].log_start) == (100, 40)
         assert seen.codec.schemas == {7: '"string"', 8: long}
+
+    def test_old_snapshots_go_with_commits_and_a_tag_keeps_its_own(
+        self, under_test: CatalogUnderTest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        expires_at_once(monkeypatch)
+        writer = under_test.writer(history=HistoryLimits(max_age_ms=1, min_snapshots=2), clock=SystemClock())
+        table = ensure_table(writer)
+        writer.commit(table, [append_of(table, 0, 10)])
+        for start in (10, 20, 30):
+            writer.commit(table, [append_of(table, start, start + 10)])
+        assert len(under_test.loaded(table).snapshots()) == 2
+        older = under_test.loaded(table).snapshots()[0].snapshot_id
+        under_test.loaded(table).manage_snapshots().create_tag(older, "audit").commit()
+        for start in (40, 50):
+            assert outcomes(writer, table, append_of(table, start, start + 10)) == [Outcome.COMMITTED]
+        found = under_test.loaded(table).metadata
+        # Where a look costs a request, the one that a commit makes too many goes with the next.
+        assert [one.sequence_number for one in found.snapshots] in ([3, 5, 6], [3, 4, 5, 6])
+        assert found.refs["audit"].snapshot_id == older
+        assert {entry.snapshot_id for entry in found.snapshot_log} == {one.snapshot_id for one in found.snapshots}
+        assert under_test.reopened().foreign is None
+        assert under_test.offsets(table) == list(range(60))
+
+    def test_snapshot_that_was_expired_or_named_in_between_is_no_harm(
+        self, under_test: CatalogUnderTest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        expires_at_once(monkeypatch)
+        writer = under_test.writer(history=HistoryLimits(max_age_ms=1, min_snapshots=3), clock=SystemClock())
+        table = ensure_table(writer)
+        for start in (0, 10, 20):
+            writer.commit(table, [append_of(table, start, start + 10)])
+        oldest = under_test.loaded(table).snapshots()[0].snapshot_id
+        under_test.loaded(table).maintenance.expire_snapshots().by_id(oldest).commit()
+        assert outcomes(writer, table, append_of(table, 30, 40)) == [Outcome.COMMITTED]
+        assert len(under_test.loaded(table).snapshots()) == 3
+        assert under_test.offsets(table) == list(range(40))
 
     def test_columns_are_added_at_every_level_by_whoever_comes_first(self, under_test: CatalogUnderTest) -> None:
         writers = [under_test.writer(), under_test.writer()]
