@@ -7,21 +7,19 @@ beside them is taken for granted. Files of earlier versions have no checksums of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import FloebergError, Invalid, Unavailable
 from engine.fsck.report import Damage, Finding
 from engine.offset_range import OffsetRange
-from engine.parquet.footer import ParquetFooter, RowGroup
+from engine.parquet.footer import ParquetFooter
 from engine.parquet.ranged_file import RangedFile
 from engine.records.digest import RangeDigest
-from engine.records.merged_records import merged_pieces
 from engine.records.records import Records
 from engine.table.data_file import FileFooter, FileName, parse_file_name
 from engine.table.manifests import TableFile
@@ -90,29 +88,6 @@ def check_file(table: TableFacts, listed: ListedFile) -> CheckedFile:
     except FloebergError as error:
         check.found(Damage.DAMAGED_FILE, error.problem, error.next_step or _RESTORE)
         return check.result(name.range, check.footer_digest)
-
-
-def file_records(table: TableFacts, path: str, wanted: OffsetRange) -> Iterator[Records]:
-    """The records of a file that lie in ``wanted``, in blocks. Raises Corrupt (unreadable), Unavailable."""
-    codecs = RowCodecs.of(table)
-    source = opened(table.warehouse, path)
-    parsed = source.footer()
-    footer = FileFooter.from_key_values(parsed.key_values, file=path)
-    starts = footer.window_starts(len(parsed.group_at), file=path)
-    with open_rows(table.warehouse, path, parsed) as file:
-        for first_group, end_group in pairwise(starts):
-            runs = []
-            for index in range(first_group, end_group):
-                group = parsed.row_group(index)
-                if not _may_hold(group, table.layout.offset, wanted):
-                    continue
-                source.read([group.data])
-                records = records_from_rows(table.layout, file.read_row_group(index, use_threads=False), codecs)
-                first, last = np.searchsorted(records.offset, [wanted.start, wanted.end])
-                if first < last:
-                    runs.append(records.slice(int(first), int(last)))
-            if runs:
-                yield from merged_pieces(runs)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -249,12 +224,3 @@ class _Rows:
             self.misplaced.append(outside)
         if not pc.all(pc.equal(batch.column(self.layout_partition), self.footer.partition)).as_py():
             self.misplaced.append(f"rows of another partition than {self.footer.partition}")
-
-
-def _may_hold(group: RowGroup, offset_column: str, wanted: OffsetRange) -> bool:
-    """Whether a row group's statistics leave room for a wanted offset."""
-    chunk = group.chunk_of(offset_column)
-    if chunk is None or chunk.int_bounds is None:
-        return True
-    first, last = chunk.int_bounds
-    return first < wanted.end and last >= wanted.start

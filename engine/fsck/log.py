@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.errors import Corrupt, Unavailable
-from engine.fsck.file import CheckedFile, file_records
+from engine.fsck.file import CheckedFile
 from engine.fsck.report import Damage, Finding, Severity
 from engine.kafka_log.segment import AbortedTransaction, Segment, aborted_in
 from engine.kafka_log.segment_reader import read_segment
@@ -18,6 +18,7 @@ from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.records.records import Records
 from engine.table.foreign.adopted_rows import adopted_records
+from engine.table.proof.stored_records import file_records
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 

@@ -7,7 +7,7 @@ writer see no difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -210,6 +210,12 @@ class Records:
             value=self.value.select(rows),
             headers=headers,
         )
+
+    def where(self, stays: NDArray[np.bool_]) -> Iterator[Self]:
+        """The rows for which ``stays`` bool[n] is true, those side by side together; buffers are shared."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], stays, [False]]).astype(np.int8)))
+        for start, end in edges.reshape(-1, 2).tolist():
+            yield self.slice(start, end)
 
 
 NO_HEADERS = Headers(first=np.empty(0, np.int64), key=ByteSpans.nulls(0), value=ByteSpans.nulls(0))

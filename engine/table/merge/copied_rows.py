@@ -43,12 +43,20 @@ class CopiedRows:
         self.files.clear()
 
     def _in_schema(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        found = {name: rows.column(name) for name in rows.schema.names}
-        strange = found.keys() - set(self._schema.names)
+        strange = set(rows.schema.names) - set(self._schema.names)
         if strange:
             raise Invalid(f"the columns {sorted(strange)} are none of the table's")
-        columns = [
-            filled(found[field.name], field.type) if field.name in found else pa.nulls(rows.num_rows, field.type)
-            for field in self._schema
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return in_schema(rows, self._schema)
+
+
+def in_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of a file in the columns of ``schema``, null where it lacks one; others are left out.
+
+    Raises Invalid where a column of the file never was one of that type.
+    """
+    found = {name: rows.column(name) for name in rows.schema.names}
+    columns = [
+        filled(found[field.name], field.type) if field.name in found else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+import pyarrow as pa
 import structlog
+from numpy.typing import NDArray
 
 from engine.clock import thread_cpu_ms
 from engine.errors import Corrupt, Invalid
@@ -41,7 +44,8 @@ class MergeTask:
     ``files`` of one partition, rising, none of the table's between them; ``attempt`` makes the new file's name its own.
     ``redecode``: all rows become records and columns again, and a file is written only where some gain by it (a
     repair). Else rows are copied, but for those of files that would gain. ``clustering``: what the new file's rows are
-    sorted by, as far as the table has such columns; None for stream order.
+    sorted by, as far as the table has such columns; None for stream order. ``without`` int64[n]: offsets whose rows are
+    left out (an erasure), None for none.
     """
 
     table: TableFacts
@@ -49,6 +53,7 @@ class MergeTask:
     attempt: str
     redecode: bool = False
     clustering: Clustering | None = None
+    without: NDArray[np.int64] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Raises Invalid."""
@@ -68,7 +73,8 @@ class MergeTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """``new`` is empty where nothing was written: a repair that no record would gain by, or that one would lose by.
+    """``new`` is empty where nothing was written: a repair that no record would gain by, or that one would lose by, or
+    an erasure that leaves none.
 
     ``digest`` of the old files' records in order, which are the new ones'; ``gained`` records with more columns than
     before, or no longer with bytes beside them; ``lost`` the opposite, which is a bug: a merge then copies that file's
@@ -181,7 +187,12 @@ class _Merge:
     def _copy(self, stored: StoredFile) -> None:
         """Rows as they are, in the columns of now. Their digest is the footer's: the proof of the new file compares."""
         error, reasons = self._task.table.layout.error, 0
-        for rows in stored.rows():
+        digest = stored.footer.digest if self._task.without is None else EMPTY_DIGEST
+        for rows in map(self._kept, stored.rows()):
+            if not rows.num_rows:
+                continue
+            if self._task.without is not None:
+                digest = digest.then(digest_of(records_from_rows(self._task.table.layout, rows, self._reading)))
             if error in rows.schema.names:
                 why = rows.column(error)
                 self._reasons.add(why)
@@ -189,7 +200,14 @@ class _Merge:
             if not self._copies.fits(rows):
                 self._write_copies()
             self._copies.add(stored.file.path, rows)
-        self._new.note_copied(stored.footer, has_reasons=reasons > 0)
+        self._new.note_copied(stored.footer, digest=digest, has_reasons=reasons > 0)
+
+    def _kept(self, rows: pa.Table) -> pa.Table:
+        """The rows that the new file gets."""
+        if self._task.without is None:
+            return rows
+        goes = np.isin(rows.column(self._task.table.layout.offset).to_numpy(), self._task.without)
+        return rows.filter(pa.array(~goes)).combine_chunks() if bool(goes.any()) else rows
 
     def _write_copies(self) -> None:
         copied = frozenset(self._copies.files)
@@ -203,9 +221,14 @@ class _Merge:
     def _decode(self, stored: StoredFile) -> None:
         """Rows to records as consumers get them, and to rows by what is known now."""
         table, digest, gain = self._task.table, EMPTY_DIGEST, Gain()
-        for before in stored.rows():
-            records = records_from_rows(table.layout, before, self._reading)
+        for rows in stored.rows():
+            records = records_from_rows(table.layout, rows, self._reading)
             digest = digest.then(digest_of(records))
+            before = self._kept(rows)
+            if before is not rows:
+                records = records_from_rows(table.layout, before, self._reading)
+            if not before.num_rows:
+                continue
             # A schema that is still missing leaves its records as they are, and the new footer names it again.
             after = self._new.add(records, *self._codecs.decode(records))
             gain.add(before, after, table)

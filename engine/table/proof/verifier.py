@@ -1,4 +1,4 @@
-"""Turns evidence into proof: the only maker of VerifiedFile and VerifiedRange.
+"""Turns evidence into proof: the only maker of VerifiedFile, VerifiedErasure and VerifiedRange.
 
 A file is verified when what a worker read back from the warehouse equals what was written for the log's range. A
 range is verified when the ledger covers it and every file of the table that holds a part of it is.
@@ -10,17 +10,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.bounded_cache import BoundedCache
 from engine.errors import Corrupt, Unavailable
 from engine.offset_range import OffsetRange
-from engine.records.digest import EMPTY_DIGEST, digest_of
+from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.table.data_file import FileDescription
 from engine.table.foreign.adopted_rows import adopted_records
 from engine.table.live_files import LiveFiles
 from engine.table.manifests import TableFile
+from engine.table.proof.kept_rows import kept_rows
 from engine.table.proof.leaf_facts import Leaf, LeafClaim, LeafFacts, false_claims
 from engine.table.proof.verification import Verification, verify_file
-from engine.table.topic_table import SOMEBODY_ELSE, TopicTable
+from engine.table.topic_table import SOMEBODY_ELSE, TableFacts, TopicTable
 
 REMEMBERED_FILES = 200_000
 """Paths of verified files kept; beyond it the least recently asked about are verified again. About 90 MB."""
@@ -55,6 +59,18 @@ class VerifiedFile(_Proof):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedErasure(_Proof):
+    """``new`` holds exactly the records of ``old`` without those at ``offsets`` (int64[n], rising), each of which was
+    in it; None where none is left. ``before`` and ``after`` are the digests of what was there and of what is left."""
+
+    old: TableFile
+    new: VerifiedFile | None
+    offsets: NDArray[np.int64] = field(compare=False)
+    before: RangeDigest
+    after: RangeDigest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedRange(_Proof):
     """Every offset of ``range`` is in the table and every file that covers it was verified by this process."""
 
@@ -86,6 +102,39 @@ class Verifier:
             )
         self._verified.put(description.path, description.range)
         return VerifiedFile(description=description, token=VERIFIERS_TOKEN)
+
+    def accept_erasure(
+        self, table: TableFacts, old: TableFile, offsets: NDArray[np.int64], new: VerifiedFile | None
+    ) -> VerifiedErasure:
+        """The proof that a file may take the place of ``old`` without the records at ``offsets``: ``old`` is read.
+
+        Raises Corrupt where the two are not of the same records but for those, or ``old`` is damaged; Unavailable.
+        """
+        kept = kept_rows(table, old, offsets)
+        written = EMPTY_DIGEST if new is None else new.description.digest
+        gone = kept.before.record_count - kept.after.record_count
+        place = (old.partition, old.range)
+        problems = [
+            (written != kept.after, f"what is left has the digest {kept.after.to_text()}, not {written.to_text()}"),
+            (gone != len(offsets) or not gone, f"{gone} records of it lie at the {len(offsets)} offsets"),
+            (
+                new is not None and (new.description.partition, new.description.range) != place,
+                "the new file is of another range",
+            ),
+        ]
+        for wrong, problem in problems:
+            if wrong:
+                raise Corrupt(
+                    f"a file that was written without some records is not what is left of the old one: {problem}",
+                    topic=table.topic,
+                    partition=old.partition,
+                    offset=old.range.start,
+                    file=old.path,
+                    next_step="nothing was changed; run floeberg fsck on the topic",
+                )
+        return VerifiedErasure(
+            old=old, new=new, offsets=offsets, before=kept.before, after=kept.after, token=VERIFIERS_TOKEN
+        )
 
     def verified_range(self, table: TopicTable, partition: int, offsets: OffsetRange) -> VerifiedRange | None:
         """The proof that a range is safe in the table, or None while the ledger does not cover it.

@@ -79,12 +79,13 @@ class RecordFile:
         self._raw_rows += int(np.count_nonzero(is_kept & ~has_reason))
         self._write(rows, is_lent=False)
 
-    def note_copied(self, footer: FileFooter, *, has_reasons: bool) -> None:
-        """What is said of a file by its ``footer``, once all of its rows were written here as they were.
+    def note_copied(self, footer: FileFooter, *, digest: RangeDigest, has_reasons: bool) -> None:
+        """What is said of a file by its ``footer``, once its rows were written here as they were.
 
-        ``has_reasons``: some say why they keep their bytes, so what they lack, and which codec tried them, counts.
+        ``digest`` of their records: the footer's where they are all of them. ``has_reasons``: some say why they keep
+        their bytes, so what they lack, and which codec tried them, counts: what the footer counts is the most.
         """
-        self.digest = self.digest.then(footer.digest)
+        self.digest = self.digest.then(digest)
         self._schema_ids.update(footer.schema_ids)
         self._key_schema_ids.update(footer.key_schema_ids)
         if not has_reasons:

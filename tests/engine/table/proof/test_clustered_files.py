@@ -14,13 +14,14 @@ import pytest
 from engine.errors import Corrupt, Invalid
 from engine.formats.codec import CodecSpec
 from engine.fsck.check import fsck_table
-from engine.fsck.file import ListedFile, check_file, file_records
+from engine.fsck.file import ListedFile, check_file
 from engine.fsck.report import Damage
 from engine.offset_range import OffsetRange
 from engine.parquet.checksums import CHECKSUMS_KEY, ChecksummedFile
 from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.table.data_file import FileDescription, FileFooter
 from engine.table.merge.merge_files import merge_files
+from engine.table.proof.stored_records import file_records
 from engine.table.proof.verification import verify_file
 from engine.table.proof.verifier import Verifier
 from engine.table.rows import parquet_writer
