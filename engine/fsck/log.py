@@ -70,8 +70,9 @@ def compare_with_log(
     """Hold one part of the log against the files' rows.
 
     ``files`` those of the partition; a part that touches an unsound one, or two of the same offsets, is not compared:
-    that is named already. With ``may_be_compacted`` a log with fewer records than the table is no finding: Kafka
-    removed them after they were stored. What the broker deletes meanwhile is not compared.
+    that is named already. What the table remembers as erased the log may still have. With ``may_be_compacted`` a log
+    with fewer records than the table is no finding: Kafka removed them after they were stored. What the broker deletes
+    meanwhile is not compared.
     """
     nothing = LogComparison(compared=None, finding=None)
     touched = [file for file in files if file.range is not None and file.range.overlaps(part.range)]
@@ -80,9 +81,10 @@ def compare_with_log(
     dropped = aborted_in(aborted, part.range)
 
     def log_records(wanted: OffsetRange) -> Iterator[Records]:
-        return read_segment(
+        found = read_segment(
             part.path, partition=partition, offsets=wanted, aborted=dropped, closed=part.closed, is_stable=False
         )
+        return _without_erased(found, table, partition.partition, lambda: table_records(part.range))
 
     def table_records(wanted: OffsetRange) -> Iterator[Records]:
         return _table_records(table, touched, wanted)
@@ -116,6 +118,20 @@ def compare_with_log(
         file=str(part.path),
     )
     return LogComparison(compared=part.range, finding=finding)
+
+
+def _without_erased(
+    in_log: Iterator[Records], table: TopicTable, partition: int, in_table: Callable[[], Iterator[Records]]
+) -> Iterator[Records]:
+    """The log's records but for those that were erased: an erased range may hold others, which the table has."""
+    erased = table.erased.get(partition)
+    if erased is None:
+        yield from in_log
+        return
+    kept = [records.offset[erased.at(records.offset)] for records in in_table()]
+    there = np.concatenate([*kept, np.empty(0, np.int64)])
+    for records in in_log:
+        yield from records.where(~erased.at(records.offset) | np.isin(records.offset, there))
 
 
 def _unreadable(error: Corrupt, partition: TopicIdPartition, part: LogRange) -> Finding:

@@ -22,6 +22,7 @@ from engine.parquet.settings import ParquetSettings
 from engine.table.adopted_range import AdoptedRange, adopted_from_json
 from engine.table.catalog.metadata_errors import UNDECODABLE
 from engine.table.columns import TableLayout
+from engine.table.erased import ErasedRecords
 from engine.table.ledger import parse_ledger, ranges_from_json
 from engine.table.manifest_seal import changed
 from engine.table.properties import (
@@ -29,6 +30,7 @@ from engine.table.properties import (
     CLUSTER_ID_PROPERTY,
     COLUMNS_PROPERTY,
     EMPTY_PREFIX,
+    ERASED_PREFIX,
     FORMAT_VERSION_PROPERTY,
     KEY_PROPERTIES,
     LAYOUT_PROPERTY,
@@ -145,6 +147,7 @@ class TableLoader:
                 snapshot_id=None if snapshot is None else snapshot.snapshot_id,
                 warehouse=self.warehouse,
                 adopted=_adopted(properties, table.location()),
+                erased=_erased(properties),
                 foreign=foreign_change(table.metadata),
                 manifest_seal=current_manifest_seal(table.metadata),
             )
@@ -213,6 +216,14 @@ def _adopted(properties: Mapping[str, str], location: str) -> dict[int, tuple[Ad
             partition = int(key.removeprefix(ADOPTED_PREFIX))
             adopted[partition] = adopted_from_json(text, partition, location)
     return adopted
+
+
+def _erased(properties: Mapping[str, str]) -> dict[int, ErasedRecords]:
+    return {
+        int(key.removeprefix(ERASED_PREFIX)): ErasedRecords.from_json(text)
+        for key, text in properties.items()
+        if key.startswith(ERASED_PREFIX)
+    }
 
 
 def _ranges(properties: Mapping[str, str], prefix: str) -> dict[int, tuple[OffsetRange, ...]]:

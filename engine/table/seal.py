@@ -27,6 +27,7 @@ from engine.table.properties import (
     CLUSTER_ID_PROPERTY,
     COLUMNS_PROPERTY,
     EMPTY_PREFIX,
+    ERASED_PREFIX,
     FORMAT_VERSION_PROPERTY,
     KEY_PROPERTIES,
     LAYOUT_PROPERTY,
@@ -49,7 +50,7 @@ _SEALS_KEPT = 256
 """Parsed seals: a commit looks at one table's four times."""
 
 # What only a commit with a snapshot changes.
-_SEALED_PREFIXES = (LEDGER_PREFIX, EMPTY_PREFIX, SKIPPED_PREFIX, ADOPTED_PREFIX)
+_SEALED_PREFIXES = (LEDGER_PREFIX, EMPTY_PREFIX, SKIPPED_PREFIX, ADOPTED_PREFIX, ERASED_PREFIX)
 _CODECS = (VALUE_PROPERTIES, KEY_PROPERTIES)
 _SEALED_NAMES = frozenset(
     {

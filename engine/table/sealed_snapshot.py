@@ -240,6 +240,21 @@ class ReplaceFiles(SealedProducer):
         return Summary(operation=Operation.REPLACE, **summed_up.additional_properties)
 
 
+class OverwriteFiles(SealedProducer):
+    """Files go and files come, and rows go for good: the operation ``overwrite``.
+
+    An entry of a file that goes has no bounds: they are keys and values.
+    """
+
+    _made_as = Operation.OVERWRITE
+
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        gone = super()._deleted_entries()
+        for entry in gone:
+            entry.data_file = _without_bounds(entry.data_file)
+        return gone
+
+
 def checksum_io(table: Table) -> ChecksumIO:
     """The table's file access; a manifest list that is not the sealed one is not built upon."""
     sealed, snapshot = current_manifest_seal(table.metadata), table.metadata.current_snapshot()
@@ -272,6 +287,19 @@ def _entry(entry: ManifestEntry, status: ManifestEntryStatus, snapshot_id: int |
         file_sequence_number=entry.file_sequence_number,
         data_file=entry.data_file,
     )
+
+
+def _without_bounds(file: DataFile) -> DataFile:
+    bare = DataFile.from_args(
+        content=file.content,
+        file_path=file.file_path,
+        file_format=file.file_format,
+        partition=file.partition,
+        record_count=file.record_count,
+        file_size_in_bytes=file.file_size_in_bytes,
+    )
+    bare.spec_id = file.spec_id
+    return bare
 
 
 def to_merge(entry_counts: Sequence[int]) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from engine.parquet.settings import ParquetSettings
 from engine.table.adopted_range import AdoptedRange
 from engine.table.columns import TableLayout, arrow_schema, key_fields, key_fields_of, value_fields
 from engine.table.data_file import FileName, data_path
+from engine.table.erased import ErasedRecords
 from engine.table.history import lineage
 from engine.table.ledger import LedgerEntry, ranges_from_json
 from engine.table.manifest_seal import ManifestSeal
@@ -224,8 +225,9 @@ class TopicTable:
     with the table, ``key_codec`` those of typed keys, None where the key's column is the key itself; ``settings`` are
     the remembered Parquet encodings. ``iceberg_schema`` has Floeberg's own columns under the names it gave them,
     whatever another program calls them since: ids decide. ``adopted`` ranges whose files another program wrote,
-    proven; ``foreign`` what another program changed and nobody has judged yet; ``manifest_seal`` what the snapshot's
-    manifests were when it was committed, None where that is not known.
+    proven; ``erased`` by partition what was erased of it; ``foreign`` what another program changed and nobody has
+    judged yet; ``manifest_seal`` what the snapshot's manifests were when it was committed, None where that is not
+    known.
     """
 
     identifier: tuple[str, ...]
@@ -245,6 +247,7 @@ class TopicTable:
     snapshot_id: int | None
     warehouse: Warehouse
     adopted: Mapping[int, tuple[AdoptedRange, ...]] = field(default_factory=dict)
+    erased: Mapping[int, ErasedRecords] = field(default_factory=dict)
     foreign: ForeignChange | None = None
     manifest_seal: ManifestSeal | None = None
     key_codec: CodecSpec | None = None

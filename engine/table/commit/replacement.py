@@ -149,13 +149,15 @@ class ReplaceDataFiles(Change):
             summary={
                 f"{REPLACED_PREFIX}{partition}": ranges_to_json(replaced[partition]) for partition in sorted(replaced)
             },
-            properties=self._remembered(table),
+            properties=remembered(table, self._settings),
             added=tuple(new for asked in accepted for new in asked.descriptions),
             removed=tuple(listed[old.path] for asked in accepted for old in asked.old),
         )
 
-    def _remembered(self, table: TopicTable) -> dict[str, str]:
-        if self._settings is None:
-            return {}
-        merged = self._settings if table.settings is None else table.settings.or_else(self._settings)
-        return {} if merged == table.settings else merged.to_properties()
+
+def remembered(table: TopicTable, settings: ParquetSettings | None) -> dict[str, str]:
+    """The properties that keep the encodings of columns that the table knew none for."""
+    if settings is None:
+        return {}
+    merged = settings if table.settings is None else table.settings.or_else(settings)
+    return {} if merged == table.settings else merged.to_properties()

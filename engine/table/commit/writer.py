@@ -20,6 +20,7 @@ from engine.parquet.settings import ParquetSettings
 from engine.table.catalog import access as catalogs
 from engine.table.columns import TableLayout, iceberg_schema
 from engine.table.commit.change import Committed, ExpireSnapshots
+from engine.table.commit.erasure import EraseRecords
 from engine.table.commit.judge import check_older_incarnation, check_same, topic_id_of
 from engine.table.commit.range_append import AppendRanges, AppendResult, CommitResult, RangeAppend, SetLogStart
 from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
@@ -28,7 +29,7 @@ from engine.table.commit.session import TableSession
 from engine.table.foreign.examination import GatherAll, gather_in_process
 from engine.table.history_limits import HistoryLimits
 from engine.table.loading import TableLoader, new_table_properties
-from engine.table.proof.verifier import VerifiedFile
+from engine.table.proof.verifier import VerifiedErasure, VerifiedFile
 from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY
 from engine.table.topic_table import TopicTable
 
@@ -166,6 +167,24 @@ class TableWriter:
         """
         _check_files(table, [new for replacement in replacements for new in replacement.new])
         return self.session(table.topic, table.topic_id).commit(ReplaceDataFiles(replacements, settings))
+
+    def erase(
+        self,
+        table: TopicTable,
+        erasures: Sequence[VerifiedErasure],
+        *,
+        erasure_id: str,
+        at_ms: int,
+        settings: ParquetSettings | None = None,
+    ) -> Committed:
+        """Take records out for good, in one Iceberg commit; each file stands or falls by itself.
+
+        ``erasure_id`` and ``at_ms`` are what the table remembers of it. Raises as ``commit``, and Corrupt where the
+        files of a partition are not what the ledger says.
+        """
+        _check_files(table, [one.new for one in erasures if one.new is not None])
+        change = EraseRecords(erasures, erasure_id=erasure_id, at_ms=at_ms, settings=settings)
+        return self.session(table.topic, table.topic_id).commit(change)
 
     def set_log_start(self, table: TopicTable, partition: int, log_start: int) -> TopicTable:
         """Record the stream's horizon of a partition; it never moves back.

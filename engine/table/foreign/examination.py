@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import structlog
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -23,9 +21,9 @@ from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.records.digest import RangeDigest
 from engine.table.adopted_range import AdoptedRange, ForeignFile, adopted_to_json
 from engine.table.catalog.metadata_errors import UNDECODABLE
-from engine.table.data_file import FileFooter
 from engine.table.foreign.adoption import Difference, PartitionFound, files_by_partition, judge_partition
 from engine.table.foreign.evidence import ForeignEvidence, ForeignTask, gather_evidence
+from engine.table.foreign.footer_digests import footer_digests
 from engine.table.manifests import NO_PARTITION, ManifestReader, SnapshotFiles, TableFile
 from engine.table.own_columns import columns_property
 from engine.table.properties import ADOPTED_PREFIX
@@ -36,9 +34,6 @@ log = structlog.get_logger(__name__)
 
 GATHER_THREADS = 2
 """Files of others read at once in this process; each takes a batch of rows and its evidence."""
-
-FOOTER_THREADS = 8
-"""Footers of our own files read at once: one request each where the warehouse is far away."""
 
 _EARLIER_STATES = 10
 """Metadata files looked at for the values that somebody edited."""
@@ -168,7 +163,7 @@ class _Examination:
             if isinstance(answer, FloebergError):
                 return Difference(partition=partition, problem=answer.problem, file=task.file.path)
             evidence.append(answer)
-        digests = _digests(view, own)
+        digests = footer_digests(view, own)
         damaged = next((found for found in digests if isinstance(found, Corrupt)), None)
         if damaged is not None:
             return Difference(partition=partition, problem=damaged.problem, file=damaged.file)
@@ -182,7 +177,7 @@ class _Examination:
         judged = judge_partition(found)
         if isinstance(judged, Difference):
             # Only now, and as far as they are still there: what was stored before tells where something is missing.
-            known = [(file.range, digest) for file, digest in zip(gone, _digests(view, gone), strict=True)]
+            known = [(file.range, digest) for file, digest in zip(gone, footer_digests(view, gone), strict=True)]
             earlier = [(offsets, digest) for offsets, digest in known if isinstance(digest, RangeDigest)]
             earlier += [(part.range, part.digest) for part in lost]
             earlier.sort(key=lambda stored: stored[0])
@@ -217,26 +212,6 @@ def _deletions(files: SnapshotFiles) -> list[Difference]:
             problem = f"rows were deleted: the delete file {delete.path} takes rows out of {path}"
             found[partition] = Difference(partition=partition, problem=problem, file=delete.path)
     return [found[partition] for partition in sorted(found)]
-
-
-def _digests(view: TopicTable, files: Sequence[TableFile]) -> list[RangeDigest | Corrupt]:
-    """What our files' footers say their records are. Raises Unavailable."""
-
-    def digest(file: TableFile) -> RangeDigest | Corrupt:
-        try:
-            with view.warehouse.open_input(file.path) as source:
-                metadata = pq.read_metadata(source).metadata
-            footer = FileFooter.from_key_values(metadata, file=file.path)
-        except Corrupt as error:
-            return error
-        except (pa.ArrowException, OSError) as error:
-            return Corrupt(f"a data file can't be read: {error}", file=file.path)
-        if (footer.topic_id, footer.partition, footer.range) != (view.topic_id, file.partition, file.range):
-            return Corrupt(f"a file's footer says offsets {footer.range} of {footer.partition}", file=file.path)
-        return footer.digest
-
-    with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="adoption-footers") as pool:
-        return list(pool.map(digest, files))
 
 
 def _column_problem(view: TopicTable, schema: Schema, spec: PartitionSpec) -> str | None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from engine.fsck.check import fsck_table
 from engine.fsck.report import Damage, Severity
 from engine.offset_range import OffsetRange
+from engine.table.manifests import ManifestReader
+from engine.table.merge.merge_files import MergeTask, merge_files
+from engine.table.proof.verification import verify_file
+from engine.table.proof.verifier import Verifier
 from floeberg.sample_orders import sample_order_blocks
 from tests.engine.stored_orders import (
     SEGMENT_RECORDS,
@@ -17,6 +25,7 @@ from tests.engine.stored_orders import (
     store_orders,
     with_value,
 )
+from tests.engine.table.table_examples import open_writer
 
 MIDDLE = OffsetRange(start=SEGMENT_RECORDS, end=2 * SEGMENT_RECORDS)
 
@@ -97,3 +106,25 @@ def test_aborted_transactions_of_the_log_are_not_missed_in_the_table(tmp_path: P
     assert report.partitions[0].compared == (OffsetRange(start=0, end=2 * SEGMENT_RECORDS),)
     orders.segment_path(0, SEGMENT_RECORDS).with_suffix(".txnindex").unlink()
     assert damages(check_orders(orders)) == {Damage.LOG_DIFFERS}
+
+
+def test_erased_records_that_the_log_still_has_are_no_difference_and_others_are(orders: StoredOrders) -> None:
+    table = orders.table()
+    (first, *_) = (file for file in ManifestReader().files(table).own if file.partition == 0)
+    offsets = np.array([3, 4, 9], np.int64)
+    task = MergeTask(table=table.facts, files=(first,), attempt="again", without=offsets)
+    (written,) = merge_files(task).new
+    verifier = Verifier()
+    new = verifier.accept(written, verify_file(written.path, table.facts))
+    proof = verifier.accept_erasure(table.facts, first, offsets, new)
+    erased = open_writer(orders.folder).erase(table, [proof], erasure_id="e", at_ms=1).table
+    report = fsck_table(erased, log_dirs=[orders.log_dir])
+    assert report.findings == ()
+    assert report.partitions[0].compared == (OffsetRange(start=0, end=3 * SEGMENT_RECORDS),)
+    forgotten = replace(erased.erased[0], offsets=erased.erased[0].offsets[:1])
+    findings = fsck_table(replace(erased, erased={0: forgotten}), log_dirs=[orders.log_dir]).findings
+    assert [finding.damage for finding in findings] == [Damage.LOG_DIFFERS]
+    assert "first difference is at offset 9" in findings[0].message
+    # A range that stands for more than was erased hides nothing that the table has.
+    wider = replace(erased.erased[0], offsets=(OffsetRange(start=3, end=10),))
+    assert fsck_table(replace(erased, erased={0: wider}), log_dirs=[orders.log_dir]).findings == ()
