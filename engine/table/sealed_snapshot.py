@@ -36,7 +36,7 @@ from engine.table.manifest_seal import (
 from engine.table.seal import current_manifest_seal
 
 OWN_MANIFEST = "floeberg-"
-"""How the names of Floeberg's manifests begin: another program's are never merged."""
+"""How the names of Floeberg's manifests begin: another program's are never merged, and never deleted."""
 
 MANIFESTS_OF_A_TIER = 10
 """As many of one tier become one: more would make a longer list, fewer would write entries again more often."""
@@ -56,6 +56,7 @@ class SealedProducer(_SnapshotProducer[Any]):
     """
 
     _made_as: Operation
+    commit_uuid: Any
 
     def __init__(
         self, table: Table, transaction: Transaction, summary: Mapping[str, str], proven: ProvenManifests
@@ -64,6 +65,8 @@ class SealedProducer(_SnapshotProducer[Any]):
         super().__init__(
             operation=self._made_as, transaction=transaction, io=self._checked, snapshot_properties=dict(summary)
         )
+        # Part of the names of the manifest list and of the manifests, by which they can be told from another program's.
+        self.commit_uuid = f"{OWN_MANIFEST}{self.commit_uuid}"
         self._before = table.metadata
         self._proven = proven
         self._touched: set[str] = set()
@@ -77,7 +80,7 @@ class SealedProducer(_SnapshotProducer[Any]):
         self._gone.add(entry.file_path)
 
     def new_manifest_output(self) -> OutputFile:
-        name = f"{OWN_MANIFEST}{self.commit_uuid}-m{next(self._manifest_num_counter)}.avro"
+        name = f"{self.commit_uuid}-m{next(self._manifest_num_counter)}.avro"
         path = self._transaction._table.location_provider().new_metadata_location(name)
         self._written_manifests.append(path)
         return self._io.new_output(path)

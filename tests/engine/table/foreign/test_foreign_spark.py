@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.table.manifests import ManifestReader
+from floeberg.sample_orders import ORDER_SCHEMA
+from serving.log.auxiliary_state import AuxiliaryState
+from serving.log.auxiliary_store import AuxiliaryStore
 from tests.engine.table.foreign.foreign_world import ForeignWorld
 from tests.engine.table.foreign.spark_sql_process import SparkSqlProcess
 from tiering.planner import Waiting
@@ -95,6 +101,33 @@ def test_manifests_that_spark_rewrites_keep_the_checksums_of_files(
     spark.sql(f"CALL system.rewrite_manifests('{TABLE}')")
     assert foreign.iceberg().inspect.manifests().column("path").to_pylist() != manifests
     assert footer_checksums(foreign) == before
+    foreign.check_goes_on()
+
+
+def grown_old(folder: Path) -> None:
+    """Spark deletes no file that is younger than a day."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 10 * 86_400))
+
+
+def test_procedures_that_delete_files_leave_what_iceberg_does_not_know(
+    foreign: ForeignWorld, spark: SparkSqlProcess
+) -> None:
+    long_schema = json.dumps({**json.loads(ORDER_SCHEMA), "doc": "x" * (64 << 10)})
+    foreign.world.writer().add_schemas(foreign.view(), {77: long_schema})
+    copied, state = OffsetRange(start=0, end=200), AuxiliaryState(leader_epochs=b"0\n1\n0 0\n", producer_snapshot=None)
+    AuxiliaryStore().put(foreign.view(), 0, copied, state)
+    location = foreign.view().location
+    orphan = f"{location}/data/left-behind.parquet"
+    foreign.view().warehouse.write_bytes(orphan, b"of nobody")
+    grown_old(foreign.world.root / "data" / "warehouse")
+    spark.sql(f"CALL system.expire_snapshots(table => '{TABLE}', older_than => now(), retain_last => 1)")
+    deleted = [row[0] for row in spark.sql(f"CALL system.remove_orphan_files(table => '{TABLE}')")]
+    assert any(path.endswith("left-behind.parquet") for path in deleted), "the procedure deletes what it does not know"
+    assert not foreign.view().warehouse.exists(orphan)
+    assert AuxiliaryStore().get(foreign.view(), 0, copied) == state
+    assert foreign.view().codec.schemas[77] == long_schema, "a loader of its own reads the file"
     foreign.check_goes_on()
 
 
