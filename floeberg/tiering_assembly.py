@@ -91,7 +91,7 @@ def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = Fal
     board.watch_kept(compaction.kept)
     board.watch_compaction(compaction.report)
     loop.on_cycle(board.note_cycle)
-    loop.on_cycle(lambda report: compaction.note_topics(report.led, may_work=not report.more))
+    loop.on_cycle(lambda report: compaction.note_topics(report.led, may_work=not report.is_behind))
     return TieringAssembly(
         broker=broker,
         writer=writer,

@@ -25,10 +25,11 @@ from tiering.observation import PartitionState
 from tiering.observer import Observed, StateObserver
 from tiering.partition_record import PartitionRecords, report_partition
 from tiering.planner import PlannedRange, RangePlan, Waiting, partitions_with_work, plan_ranges
-from tiering.range_work import RangeWork, ReadyAppend
+from tiering.range_work import RangeWork, ReadyAppend, WorkDone
 from tiering.segment_hold import SegmentHold
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
+from tiering.work_beside import WorkBeside
 
 _log = structlog.get_logger(__name__)
 
@@ -45,12 +46,15 @@ class CycleParts:
     reports: KeptReports
     clock: Clock
     limits: TieringLimits
+    beside: WorkBeside | None = None
+    """Where large ranges are worked on; None for in the cycle itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
     ranges: Sequence[PlannedRange]
-    is_suspect: bool
+    is_quick: bool = False
+    is_suspect: bool = False
 
 
 class Cycle:
@@ -62,19 +66,34 @@ class Cycle:
         self._durations_ms: dict[str, float] = {}
         self._added: list[ReadyAppend] = []
         self._commits = 0
+        self._has_landed = False
 
     def run(self) -> CycleReport:
         """Raises FloebergError only where no partition can be worked on: the broker is away, or is another one."""
         due = self._parts.records.resume_due()
-        observed = self.prepare(self._parts.hold.update(self.observe(), due))
+        observed = self._parts.hold.update(self.observe(), due)
+        self.land()
+        observed = self.prepare(observed)
         plan = self.plan(observed)
         self._durations_ms["observe"] = self._elapsed_ms
+        beside = self._parts.beside
+        may_begin = beside is None or not beside.partitions
         for batch in self._batches(plan.ranges):
-            self.commit(self.rewrite(batch))
+            if beside is None or batch.is_quick:
+                self.commit(self.rewrite(batch))
+            elif may_begin:
+                partitions = frozenset(planned.partition for planned in batch.ranges)
+                beside.begin(self._parts.work.steps(batch.ranges, suspect=batch.is_suspect), partitions)
         return self.report(observed, plan)
 
+    def land(self) -> None:
+        """Commit what was worked on beside the cycles and has ended."""
+        for done in () if self._parts.beside is None else self._parts.beside.take():
+            self.commit(self._taken(done))
+            self._has_landed = True
+
     def observe(self) -> Observed:
-        observed = self._parts.observer.observe()
+        observed = self._parts.observer.observe(self._under_way)
         for state in observed.states:
             # A damaged table, or one that somebody else broke, is nothing that the next look overcomes.
             if isinstance(state.failure, Corrupt):
@@ -109,13 +128,20 @@ class Cycle:
         return replace(observed, states=tuple(map(seen_to, observed.states)))
 
     def plan(self, observed: Observed) -> RangePlan:
-        plan = plan_ranges(observed.states, self._parts.limits, now_ms=self._parts.clock.monotonic_ms())
+        plan = plan_ranges(
+            observed.states,
+            self._parts.limits,
+            now_ms=self._parts.clock.monotonic_ms(),
+            small_only=bool(self._under_way),
+        )
         self._parts.records.note_plan(observed.states, plan, observed.at_risk_bytes)
         return plan
 
     def rewrite(self, batch: _Batch) -> Sequence[ReadyAppend]:
         """Rewrite and verify: what can be committed."""
-        work = self._parts.work.run(batch.ranges, suspect=batch.is_suspect)
+        return self._taken(self._parts.work.run(batch.ranges, suspect=batch.is_suspect))
+
+    def _taken(self, work: WorkDone) -> Sequence[ReadyAppend]:
         for partition, error in work.failures.items():
             self._fail(partition, error)
         self._count_durations(work.durations_ms)
@@ -145,6 +171,7 @@ class Cycle:
     def report(self, observed: Observed, plan: RangePlan) -> CycleReport:
         # Work that was refused or failed waits for the pause; work that was left for its size does not.
         is_limited = any(reason.kind is Waiting.LIMIT for reason in plan.waiting.values())
+        more = (is_limited or self._has_landed) and self._commits > 0
         committed: dict[TopicIdPartition, tuple[OffsetRange, ...]] = {}
         for item in self._added:
             committed[item.planned.partition] = (*committed.get(item.planned.partition, ()), item.planned.range)
@@ -165,19 +192,23 @@ class Cycle:
             problems=observed.problems,
             spool_bytes=self._parts.hold.spool.size_bytes,
             led=kept.led,
-            more=is_limited and self._commits > 0,
+            more=more,
+            is_behind=more or bool(self._under_way),
         )
 
     def _batches(self, ranges: Sequence[PlannedRange]) -> list[_Batch]:
-        """Each is committed before the next is begun. Partitions with a little to do come first: fresh records must
-        not wait for a gigabyte. Those that failed the last time come last, so that no healthy partition waits for them:
-        what they do may kill a worker, or take until a time-out."""
+        """Each is committed before the next is begun, or goes on beside the cycles. Partitions with a little to do come
+        first: fresh records must not wait for a gigabyte. Those that failed the last time come last, so that no healthy
+        partition waits for them: what they do may kill a worker, or take until a time-out."""
         suspects = {planned.partition for planned in ranges if self._parts.records.of(planned.partition).failures}
-        small_bytes = self._parts.limits.small_range_bytes
-        large = {planned.partition for planned in ranges if planned.size_bytes >= small_bytes} - suspects
+        large = {planned.partition for planned in ranges if planned.is_large(self._parts.limits)} - suspects
         quick = {planned.partition for planned in ranges} - large - suspects
         batches = [
-            _Batch([planned for planned in ranges if planned.partition in members], is_suspect=members is suspects)
+            _Batch(
+                [planned for planned in ranges if planned.partition in members],
+                is_quick=members is quick,
+                is_suspect=members is suspects,
+            )
             for members in (quick, large, suspects)
         ]
         return [batch for batch in batches if batch.ranges]
@@ -224,6 +255,10 @@ class Cycle:
     def _count_durations(self, durations_ms: dict[str, float]) -> None:
         for step, duration_ms in durations_ms.items():
             self._durations_ms[step] = self._durations_ms.get(step, 0) + duration_ms
+
+    @property
+    def _under_way(self) -> frozenset[TopicIdPartition]:
+        return frozenset() if self._parts.beside is None else self._parts.beside.partitions
 
     @property
     def _elapsed_ms(self) -> int:

@@ -36,7 +36,8 @@ class CycleReport:
 
     ``partitions``: of all that are here; ``attended``: those among them that this cycle made again, every one with a
     problem included. ``committed`` ranges by partition; ``value_bytes`` of the records in them; ``more`` is True when
-    work was left for a next cycle at once; ``led`` the topics with partitions that are led here, by topic id.
+    work was left for a next cycle at once, ``is_behind`` also while some is done beside the cycles; ``led`` the topics
+    with partitions that are led here, by topic id.
     """
 
     started_ms: int
@@ -53,6 +54,7 @@ class CycleReport:
     spool_bytes: int = 0
     led: Mapping[str, LedTopic] = field(default_factory=dict)
     more: bool = False
+    is_behind: bool = False
 
     @property
     def is_good(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -24,6 +25,7 @@ from tiering.segment_hold import SegmentHold
 from tiering.spool import Spool
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
+from tiering.work_beside import WorkBeside
 from topics.topic_rule import TopicRule
 from workers.workers import Workers
 
@@ -50,6 +52,7 @@ class TieringLoop:
         limits: TieringLimits | None = None,
     ) -> None:
         self._clock = clock
+        self._workers = workers
         self._limits = limits or TieringLimits()
         spool, records = Spool(log_dirs), PartitionRecords(clock, self._limits)
         topics = TieredTopics(writer=writer, rules=rules, clock=clock, limits=self._limits)
@@ -106,7 +109,10 @@ class TieringLoop:
         return None if topic is None else topic.topic
 
     def run_forever(self, stop: threading.Event) -> None:
-        """Cycle until ``stop`` is set; then call ``hurry`` to interrupt a pause."""
+        """Cycle until ``stop`` is set; then call ``hurry`` to interrupt a pause. Large ranges are worked on beside the
+        cycles; those under way at the end are committed."""
+        beside = WorkBeside(self._workers, on_done=self.hurry)
+        self._parts = replace(self._parts, beside=beside)
         failures = 0
         while not stop.is_set():
             self._wake.clear()
@@ -116,6 +122,12 @@ class TieringLoop:
             if report.more or stop.is_set():
                 continue
             self._wake.wait(self._limits.pauses.wait_ms(failures) / 1000)
+        while beside.partitions:
+            beside.end()
+            try:
+                Cycle(self._parts).land()
+            except Exception:  # noqa: BLE001 - the outermost guard of the loop; what was not committed is done again
+                _log.exception("work_ended_unforeseen")
 
     def cycle(self) -> CycleReport:
         """One turn. Raises nothing that a later cycle can overcome: what went wrong is in the report."""

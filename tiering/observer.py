@@ -5,7 +5,7 @@ Which partitions these are, and what can be missed how long, is told in docs/tie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,11 @@ class StateObserver:
         """Since when (monotonic) the oldest stable record beyond ``tiered_end`` waits; None while there is none."""
         return self._broker.untiered_since_ms(partition, tiered_end)
 
-    def observe(self) -> Observed:
-        """Look at what changed. Raises Unavailable when the broker does not answer, Invalid when it is not the log
-        directories' own; what was to be attended then is in the next cycle."""
+    def observe(self, under_way: Collection[TopicIdPartition] = ()) -> Observed:
+        """Look at what changed. ``under_way``: partitions that stay known until the work on them has ended.
+
+        Raises Unavailable when the broker does not answer, Invalid when it is not the log directories' own; what was to
+        be attended then is in the next cycle."""
         rivals = tuple(self._claims.rivals())
         if self._spool_problems is None:
             self._spool_problems = self._spool.read(is_shared=bool(rivals))
@@ -95,8 +97,8 @@ class StateObserver:
         cluster_id = self._broker.cluster_id(seen.cluster_ids)
         self._broker.begin_cycle(self._topic_names)
         self._wake(who for who in self._broker.take_moved() if who in self._here.get(who.topic_id, ()))
-        attended, gone = self._attended(seen)
-        states, known = self._states(attended, seen)
+        attended, gone = self._attended(seen, under_way)
+        states, known = self._states(attended, seen, under_way)
         return Observed(
             states=states,
             gone=gone,
@@ -141,12 +143,14 @@ class StateObserver:
     def _topic_names(self) -> frozenset[str]:
         return frozenset(who.topic for partitions in self._here.values() for who in partitions)
 
-    def _attended(self, seen: LogObservation) -> tuple[list[TopicIdPartition], frozenset[TopicIdPartition]]:
+    def _attended(
+        self, seen: LogObservation, under_way: Collection[TopicIdPartition]
+    ) -> tuple[list[TopicIdPartition], frozenset[TopicIdPartition]]:
         """Whose state is made again, in order; and who is here no more, which is forgotten."""
         attended: list[TopicIdPartition] = []
         gone: set[TopicIdPartition] = set()
         for who in self._attention.take(self._clock.monotonic_ms()):
-            if who in seen.logs or who in seen.failures or self._spool.held(who):
+            if who in seen.logs or who in seen.failures or who in under_way or self._spool.held(who):
                 attended.append(who)
                 continue
             gone.add(who)
@@ -161,7 +165,7 @@ class StateObserver:
         return attended, frozenset(gone)
 
     def _states(
-        self, attended: Sequence[TopicIdPartition], seen: LogObservation
+        self, attended: Sequence[TopicIdPartition], seen: LogObservation, under_way: Collection[TopicIdPartition]
     ) -> tuple[tuple[PartitionState, ...], frozenset[str]]:
         """States with the offsets of now; and the topic ids that the broker has now."""
         names = {who.topic for who in attended}
@@ -184,6 +188,7 @@ class StateObserver:
                 native=native.get(who.topic, False),
                 failure=failures.get(who),
                 has_table=False,
+                under_way=who in under_way,
                 **self._remembered(who, seen.logs.get(who)),
             )
             for who in attended

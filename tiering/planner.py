@@ -36,6 +36,7 @@ class Waiting(StrEnum):
     STOPPED = "stopped until an operator looks at it"
     RETRY = "failed several times in a row and is tried again later"
     LIMIT = "its turn comes in a later cycle"
+    UNDER_WAY = "its ranges are being worked on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,10 @@ class PlannedRange:
     position: int = 0
     spooled: SpooledSegment | None = None
     skipped: OffsetRange | None = None
+
+    def is_large(self, limits: TieringLimits) -> bool:
+        """It takes so long that others should not wait for it."""
+        return self.size_bytes >= limits.small_range_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +143,12 @@ def _is_committed(spooled: SpooledSegment, state: PartitionState) -> bool:
     return state.tiered_end is not None and spooled.range.end <= state.tiered_end
 
 
-def plan_ranges(states: Sequence[PartitionState], limits: TieringLimits, *, now_ms: int) -> RangePlan:
+def plan_ranges(
+    states: Sequence[PartitionState], limits: TieringLimits, *, now_ms: int, small_only: bool = False
+) -> RangePlan:
     """The ranges of this cycle: one a partition in turn, until a limit is met, so that none starves another.
 
-    ``now_ms`` is monotonic, as ``untiered_since_ms`` is.
+    ``now_ms`` is monotonic, as ``untiered_since_ms`` is. ``small_only``: large ranges wait.
     """
     waiting: dict[TopicIdPartition, WaitingReason] = {}
     queues: list[list[PlannedRange]] = []
@@ -161,8 +168,10 @@ def plan_ranges(states: Sequence[PartitionState], limits: TieringLimits, *, now_
                 continue
             planned = queue[turn]
             share = _share_of_task(planned, limits)
-            fits = tasks + share <= limits.max_tasks_per_cycle and (
-                not chosen or size_bytes + planned.size_bytes <= limits.max_bytes_per_cycle
+            fits = (
+                not (small_only and planned.is_large(limits))
+                and tasks + share <= limits.max_tasks_per_cycle
+                and (not chosen or size_bytes + planned.size_bytes <= limits.max_bytes_per_cycle)
             )
             if fits:
                 chosen.append(planned)
@@ -187,7 +196,7 @@ def partitions_with_work(
 
 def _share_of_task(planned: PlannedRange, limits: TieringLimits) -> float:
     """What a range takes of ``max_tasks_per_cycle``."""
-    if planned.size_bytes >= limits.small_range_bytes:
+    if planned.is_large(limits):
         return 1
     return max(planned.size_bytes / limits.small_range_bytes, _LEAST_SHARE)
 
@@ -211,6 +220,8 @@ def _plan_partition(state: PartitionState, *, now_ms: int) -> tuple[list[Planned
 
 def _blocked(state: PartitionState) -> WaitingReason | None:
     """What keeps a partition from any work at all."""
+    if state.under_way:
+        return WaitingReason(kind=Waiting.UNDER_WAY, offset=state.tiered_end)
     if state.stopped is not None:
         return WaitingReason(kind=Waiting.STOPPED, offset=state.tiered_end, detail=state.stopped)
     if state.failing is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
@@ -52,6 +53,22 @@ class WorkDone:
     durations_ms: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Tasks that the workers do together."""
+
+    work: Callable[[Any], Any]
+    tasks: Mapping[int, Any]
+
+    def run(self, workers: Workers) -> Mapping[int, Any]:
+        """Each task's answer."""
+        return dict(workers.run(self.work, self.tasks))
+
+
+RangeSteps: TypeAlias = Generator[Job, Mapping[int, Any], WorkDone]
+"""Asks for jobs, is sent their answers, and ends with what became of the ranges."""
+
+
 def aborted_transactions(segment: Path, wanted: OffsetRange) -> tuple[AbortedTransaction, ...]:
     """The aborted transactions with records in ``wanted``, a part of a ``segment`` in a partition's directory.
 
@@ -73,6 +90,18 @@ class RangeWork:
         self._clock = clock
 
     def run(self, ranges: Sequence[PlannedRange], *, suspect: bool = False) -> WorkDone:
+        """As ``steps``, at once."""
+        steps = self.steps(ranges, suspect=suspect)
+        answers: Mapping[int, Any] | None = None
+        while True:
+            try:
+                job = next(steps) if answers is None else steps.send(answers)
+            except StopIteration as end:
+                done: WorkDone = end.value
+                return done
+            answers = job.run(self._workers)
+
+    def steps(self, ranges: Sequence[PlannedRange], *, suspect: bool = False) -> RangeSteps:
         """Rewrite and verify ``ranges``. Nothing of what it does is visible to readers of the table.
 
         ``suspect``: of partitions whose last work failed.
@@ -87,14 +116,14 @@ class RangeWork:
                 done.failures.setdefault(planned.partition, error)
         rewritten: dict[int, Rewritten] = {}
         for turn in self._turns(tasks, rewritten, done):
-            rewritten.update(self._rewrite(turn, done))
+            rewritten.update((yield from self._rewrite(turn, done)))
             tasks.update(turn)
         for index in [index for index in rewritten if not _read_its_own_topic(ranges[index])]:
             del rewritten[index]
             done.failures.setdefault(ranges[index].partition, _created_again(ranges[index]))
         verifying_ms = self._clock.monotonic_ms()
         reach(FaultPoint.RANGES_WRITTEN)
-        verified = self._verify(tasks, rewritten, done)
+        verified = yield from self._verify(tasks, rewritten, done)
         for index, planned in enumerate(ranges):
             outcome = rewritten.get(index)
             is_complete = outcome is not None and (outcome.file is None or index in verified)
@@ -145,7 +174,9 @@ class RangeWork:
             if task.partition not in done.failures
         }
 
-    def _rewrite(self, tasks: dict[int, RewriteTask], done: WorkDone) -> dict[int, Rewritten]:
+    def _rewrite(
+        self, tasks: dict[int, RewriteTask], done: WorkDone
+    ) -> Generator[Job, Mapping[int, Any], dict[int, Rewritten]]:
         """Rewrite; resolve the schemas that some miss; rewrite those again, for a bounded number of rounds.
 
         ``tasks`` is left with the facts each file was written with.
@@ -157,7 +188,8 @@ class RangeWork:
                 break
             waiting: dict[int, RewriteTask] = {}
             missing: dict[TieredTopic, NeedsSchemas] = {}
-            for index, answer in self._workers.run(rewrite_segment, pending):
+            answers = yield Job(work=rewrite_segment, tasks=pending)
+            for index, answer in answers.items():
                 partition = pending[index].partition
                 if isinstance(answer, Rewritten):
                     rewritten[index] = answer
@@ -199,14 +231,15 @@ class RangeWork:
 
     def _verify(
         self, tasks: Mapping[int, RewriteTask], rewritten: Mapping[int, Rewritten], done: WorkDone
-    ) -> dict[int, VerifiedFile]:
+    ) -> Generator[Job, Mapping[int, Any], dict[int, VerifiedFile]]:
         files = {
             index: ReadBackTask(table=tasks[index].table, file=outcome.file, is_suspect=tasks[index].is_suspect)
             for index, outcome in rewritten.items()
             if outcome.file is not None
         }
         verified: dict[int, VerifiedFile] = {}
-        for index, evidence in self._workers.run(read_back, files):
+        answers = yield Job(work=read_back, tasks=files)
+        for index, evidence in answers.items():
             found = proof_of(self._verifier, files[index], evidence)
             if isinstance(found, FloebergError):
                 done.failures.setdefault(tasks[index].partition, found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -31,6 +33,8 @@ class SizedWorkers:
         self._here = here
         self._elsewhere = elsewhere
         self._size_of = size_of
+        self._large_calls = 0
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         self._here.start()
@@ -49,11 +53,24 @@ class SizedWorkers:
                 small[key] = task
                 size_bytes += size
         large = {key: task for key, task in tasks.items() if key not in small}
-        if len(small) <= MOST_HERE and size_bytes <= MOST_BYTES_HERE:
+        # Elsewhere they would wait until a large task has ended.
+        if self._large_calls or (len(small) <= MOST_HERE and size_bytes <= MOST_BYTES_HERE):
             yield from self._here.run(work, small)
         else:
             yield from self._together(work, small)
-        yield from self._elsewhere.run(work, large)
+        if large:
+            with self._large_under_way():
+                yield from self._elsewhere.run(work, large)
+
+    @contextmanager
+    def _large_under_way(self) -> Iterator[None]:
+        with self._lock:
+            self._large_calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._large_calls -= 1
 
     def _together(
         self, work: Callable[[Task], Answer], tasks: Mapping[Key, Task]

@@ -221,7 +221,7 @@ class NativeStage:
         loop = CompactionLoop(
             writer=self._writer, workers=self.workers, verifier=self._verifier, clock=SystemClock(), limits=limits
         )
-        self.tiering.on_cycle(lambda report: loop.note_topics(report.led, may_work=not report.more))
+        self.tiering.on_cycle(lambda report: loop.note_topics(report.led, may_work=not report.is_behind))
         return loop
 
     def _start_tiering(self) -> None:

@@ -44,7 +44,7 @@ class RepairingDaemon:
             ),
             on_gain=on_gain,
         )
-        self.loop.on_cycle(lambda report: self.compaction.note_topics(report.led, may_work=not report.more))
+        self.loop.on_cycle(lambda report: self.compaction.note_topics(report.led, may_work=not report.is_behind))
 
     def cycle(self) -> tuple[CycleReport, RepairTurn]:
         """A cycle of tiering, and what repair does after it."""

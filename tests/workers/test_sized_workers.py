@@ -52,6 +52,20 @@ def test_small_tasks_are_done_here_and_large_or_dangerous_ones_elsewhere() -> No
     assert isinstance(run.answers[4], Invalid)
 
 
+def test_many_small_tasks_are_done_here_while_large_ones_are_under_way_elsewhere() -> None:
+    here, elsewhere = NotedWorkers(), NotedWorkers()
+    workers = SizedWorkers(here=here, elsewhere=elsewhere, size_of=lambda size: size)
+    large = workers.run(double, {0: SMALL_TASK_BYTES + 1, 1: SMALL_TASK_BYTES + 2})
+    next(large)
+    many = dict.fromkeys(range(MOST_HERE + 1), 100)
+    assert len(dict(workers.run(double, many))) == len(many)
+    assert [len(call) for call in here.calls] == [len(many)]
+    assert len(list(large)) == 1
+    assert len(dict(workers.run(double, many))) == len(many)
+    assert len(here.calls) == 1
+    assert len(elsewhere.calls) == 2
+
+
 def test_many_small_tasks_go_elsewhere_in_groups() -> None:
     sizes = [100 + number for number in range(MOST_HERE + 1)]
     run = Run([*sizes, 13])
