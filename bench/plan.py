@@ -47,7 +47,7 @@ GROUPS = {
     "stages": "tiering in process by stage",
     "values": "value formats in process, and which values need raw bytes",
     "native": "broker, plugin and daemon: consumers, memory",
-    "idle": "10, 1,000 and 5,000 partitions in which nothing happens",
+    "idle": "0, 1,000 and 5,000 partitions in which nothing happens",
     "commits": "several writers to one table, on SQLite and on a REST catalog",
     "compaction": "merging files, and Spark's rewrite_data_files on the same ones; SQL before and after; growth",
     "freshness": "from produce to visible, and what a small range costs",
@@ -68,8 +68,8 @@ class Scale:
     repetitions: int
     fetches: int
     commits: int = 120
-    quiet_partitions: tuple[int, ...] = (10, 1_000, 5_000)
-    quiet_seconds: float = 40.0
+    quiet_partitions: tuple[int, ...] = (1_000, 5_000)
+    quiet_seconds: float = 30.0
     sql_files: int = 10_000
     growth_commits: tuple[int, ...] = growth.COMMITS
 
