@@ -6,6 +6,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from bench.freshness import RATES_MIB
 from bench.machine import Machine, commit
 from bench.plan import GROUPS, Scale, run
 from bench.report import text_table, write_json, write_page
@@ -19,6 +20,13 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3, help="measured repetitions (default: %(default)s)")
     parser.add_argument("--segment-mib", type=int, default=32, help="segment.bytes in MiB (default: %(default)s)")
     parser.add_argument("--fetches", type=int, default=30, help="random fetches (default: %(default)s)")
+    parser.add_argument(
+        "--rates",
+        type=int,
+        nargs="+",
+        default=list(RATES_MIB),
+        help="MiB/s of the group freshness (default: %(default)s)",
+    )
     parser.add_argument("--only", nargs="+", choices=sorted(GROUPS), help="some benchmarks; the page is not written")
     parser.add_argument("--json", type=Path, default=_ROOT / "build" / "bench.json", help="where the figures go")
     arguments = parser.parse_args()
@@ -27,6 +35,7 @@ def main() -> None:
         segment_bytes=arguments.segment_mib << 20,
         repetitions=arguments.repetitions,
         fetches=arguments.fetches,
+        rates_mib=tuple(arguments.rates),
     )
     with tempfile.TemporaryDirectory(prefix="floeberg-bench-") as folder:
         measurements = run(Path(folder), scale, only=arguments.only, say=lambda line: print(line, flush=True))

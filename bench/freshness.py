@@ -1,41 +1,41 @@
 """From produce to visible: how long after a record was produced DuckDB finds it, through the REST catalog.
 
-A broker, ``floeberg run`` and a producer that keeps to a rate. Fifty records a second, spread over the partitions, are
-watched: when each was handed to the producer, and at the end of which query its partition's newest offset had reached
-it. The query's own time is part of what is measured, and so is the pause between two.
+A broker, ``floeberg run`` and a producer that keeps to a rate and takes next to nothing of the machine. The last record
+of each request is watched: when the request was sent, and at the end of which query its partition's newest offset had
+reached it. The query's own time is part of what is measured, and so is the pause between two.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from confluent_kafka import Producer
 
-from bench.cpu import MIB, measured
+from bench.cpu import MIB, Spent, measured
 from bench.measurement import Measurement
 from bench.native_stage import start_daemon
 from bench.order_topic import write_schema_folder
+from bench.prebuilt_producer import PrebuiltBatch, PrebuiltProducer, prebuilt_orders
 from engine.errors import Invalid
 from floeberg.child_process import end_process
 from floeberg.duckdb_session import DuckdbSession
 from floeberg.free_ports import free_ports
 from floeberg.local_broker import LocalBroker
-from floeberg.sample_orders import sample_orders
 
-Orders: TypeAlias = list[tuple[bytes, bytes, int]]
+Batches: TypeAlias = Sequence[PrebuiltBatch]
 
 RATES_MIB = (1, 10, 30)
 FRESHNESS_SECONDS = (5, 60)
 _PARTITIONS = 4
 _ROUNDS = 3
 """Times ``freshness_ms`` that a rate is kept up, after the first, which is not counted."""
+_WARM_SECONDS = 10
 _TICK_SECONDS = 0.02
 _LOOK_PAUSE_SECONDS = 0.2
 _LATE_SECONDS = 120.0
@@ -63,12 +63,9 @@ class _Watched:
     produced: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
     waits_seconds: list[float] = field(default_factory=list)
 
-    def delivered(self, produced_at: float) -> Callable[[Any, Any], None]:
-        def note(error: Any, message: Any) -> None:
-            assert error is None, error
-            self.produced.setdefault(message.partition(), []).append((message.offset(), produced_at))
-
-        return note
+    def note(self, last_offsets: Mapping[int, int], produced_at: float) -> None:
+        for partition, offset in last_offsets.items():
+            self.produced.setdefault(partition, []).append((offset, produced_at))
 
     def seen(self, newest: dict[int, int], at: float) -> None:
         """A query that ended ``at`` found these offsets."""
@@ -87,14 +84,14 @@ def measure(
 ) -> list[Measurement]:
     """p50 and p99 by rate and freshness; the rate that was truly kept; the daemon's share of a core."""
     found: list[Measurement] = []
-    orders = list(sample_orders(200_000))
+    batches = prebuilt_orders(200_000)
     for seconds in freshness_seconds:
         for rate in rates:
-            found += _turn(folder / f"{rate}-{seconds}", orders, rate, seconds)
+            found += _turn(folder / f"{rate}-{seconds}", batches, rate, seconds)
     return found
 
 
-def _turn(folder: Path, orders: Orders, rate: int, seconds: int) -> list[Measurement]:
+def _turn(folder: Path, batches: Batches, rate: int, seconds: int) -> list[Measurement]:
     topic = "orders"
     with LocalBroker(folder / "broker") as broker:
         broker.create_topic(topic, partitions=_PARTITIONS)
@@ -115,19 +112,20 @@ def _turn(folder: Path, orders: Orders, rate: int, seconds: int) -> list[Measure
         daemon = start_daemon(settings, table_door=door, log=folder / "daemon.log")
         try:
             warm, counted = _Watched(), _Watched()
-            _produce_and_look(broker.bootstrap, topic, door, orders, rate, max(seconds, 10), warm)
-            with measured(daemon.pid) as spent:
-                kept = _produce_and_look(broker.bootstrap, topic, door, orders, rate, _ROUNDS * seconds, counted)
+            _produce_and_look(broker.bootstrap, topic, door, batches, rate, _WARM_SECONDS, warm)
+            with measured(daemon.pid) as spent, measured() as own:
+                kept = _produce_and_look(broker.bootstrap, topic, door, batches, rate, _ROUNDS * seconds, counted)
         finally:
             end_process(daemon)
-    return _figures(f"{rate}_mib_{seconds}_s", f"{rate} MiB/s, freshness {seconds} s", counted, kept, spent, seconds)
+    key, title = f"{rate}_mib_{seconds}_s", f"{rate} MiB/s, freshness {seconds} s"
+    return _figures(key, title, counted, kept, {"daemon": spent, "bench": own}, seconds)
 
 
 def _produce_and_look(
     bootstrap: str,
     topic: str,
     door: str,
-    orders: Orders,
+    batches: Batches,
     rate: int,
     seconds: int,
     watched: _Watched,
@@ -137,44 +135,29 @@ def _produce_and_look(
     looking = threading.Thread(target=_look, args=(f"http://{door}", topic, watched, ended), daemon=True)
     looking.start()
     try:
-        return _produce(bootstrap, topic, orders, rate * MIB, seconds, watched)
+        return _produce(bootstrap, topic, batches, rate * MIB, seconds, watched)
     finally:
         ended.set()
         looking.join(_LATE_SECONDS + seconds)
         assert watched.is_all_seen, f"records were not visible after {_LATE_SECONDS:.0f} s"
 
 
-def _produce(bootstrap: str, topic: str, orders: Orders, rate: int, seconds: int, watched: _Watched) -> float:
-    """``rate`` in bytes of values a second."""
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "compression.type": "zstd",
-            "linger.ms": 20,
-            "batch.size": 65_536,
-            # Less than a second of the highest rate that the machine keeps: what waits in it is not the daemon's doing.
-            "queue.buffering.max.messages": 50_000,
-        }
-    )
-    partitions, records = cycle(range(_PARTITIONS)), cycle(orders)
+def _produce(bootstrap: str, topic: str, batches: Batches, rate: int, seconds: int, watched: _Watched) -> float:
+    """``rate`` in bytes of values a second. What the broker did not take in time is sent later, and what it did not
+    take until the end never was: the rate that was kept says so."""
+    turns, endless = cycle(range(_PARTITIONS)), cycle(batches)
     began, sent = time.monotonic(), 0
-    while (now := time.monotonic()) - began < seconds:
-        due, note = int((now - began) * rate) - sent, watched.delivered(now)
-        first = True
-        while due > 0:
-            key, value, _ = next(records)
-            try:
-                producer.produce(topic, value, key, next(partitions), on_delivery=note if first else None)
-            except BufferError:
-                producer.poll(0.05)  # the broker takes less than the rate: the rate that was kept says so
-                break
-            first = False
-            due -= len(value)
-            sent += len(value)
-        producer.poll(0)
-        time.sleep(_TICK_SECONDS)
-    producer.flush(60)
-    return sent / MIB / (time.monotonic() - began)
+    with PrebuiltProducer(bootstrap, topic) as producer:
+        while (now := time.monotonic()) - began < seconds:
+            request: dict[int, PrebuiltBatch] = {}
+            while len(request) < _PARTITIONS and sent < (now - began) * rate:
+                request[next(turns)] = batch = next(endless)
+                sent += batch.value_bytes
+            if request:
+                watched.note(producer.send(request), now)
+            else:
+                time.sleep(_TICK_SECONDS)
+        return sent / MIB / (time.monotonic() - began)
 
 
 def _look(url: str, topic: str, watched: _Watched, ended: threading.Event) -> None:
@@ -199,7 +182,9 @@ def _look(url: str, topic: str, watched: _Watched, ended: threading.Event) -> No
             watched.seen(newest, time.monotonic())
 
 
-def _figures(key: str, title: str, watched: _Watched, kept: float, spent: Any, seconds: int) -> list[Measurement]:
+def _figures(
+    key: str, title: str, watched: _Watched, kept: float, spent: Mapping[str, Spent], seconds: int
+) -> list[Measurement]:
     waits = np.array(watched.waits_seconds)
 
     def figure(name: str, what: str, unit: str, value: float, goal: str | None = None) -> Measurement:
@@ -216,5 +201,8 @@ def _figures(key: str, title: str, watched: _Watched, kept: float, spent: Any, s
         figure("visible_p50_s", "Produced to visible: median", "s", float(np.percentile(waits, 50))),
         figure("visible_p99_s", "Produced to visible: p99", "s", float(np.percentile(waits, 99)), f"≤ {seconds + 5}"),
         figure("kept_mib", "Rate that was kept", "MiB/s", kept),
-        figure("cores", "The daemon with its Spark", "cores", spent.cpu_seconds / spent.wall_seconds),
+        figure(
+            "cores", "The daemon with its Spark", "cores", spent["daemon"].cpu_seconds / spent["daemon"].wall_seconds
+        ),
+        figure("bench_cores", "Producer and DuckDB", "cores", spent["bench"].cpu_seconds / spent["bench"].wall_seconds),
     ]

@@ -61,7 +61,8 @@ Say = Callable[[str], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
     """How much is measured: orders in each topic, bytes of a segment, repetitions, random fetches, commits a table,
-    quiet partitions and for how long, small files under SQL, slices after which a table's growth is looked at."""
+    quiet partitions and for how long, MiB/s of fresh records, small files under SQL, slices after which a table's
+    growth is looked at."""
 
     order_count: int
     segment_bytes: int
@@ -70,6 +71,7 @@ class Scale:
     commits: int = 120
     quiet_partitions: tuple[int, ...] = (1_000, 5_000)
     quiet_seconds: float = 30.0
+    rates_mib: tuple[int, ...] = freshness.RATES_MIB
     sql_files: int = 10_000
     growth_commits: tuple[int, ...] = growth.COMMITS
 
@@ -90,7 +92,7 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
     if "freshness" in wanted:
         say(GROUPS["freshness"])
         found += small_ranges.measure(folder / "small", repetitions=scale.repetitions)
-        found += freshness.measure(folder / "freshness")
+        found += freshness.measure(folder / "freshness", rates=scale.rates_mib)
     if "compaction" in wanted:
         say(GROUPS["compaction"])
         found += compaction.measure(folder / "compaction", repetitions=scale.repetitions, say=say)
