@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Self
 
 from engine.errors import Invalid
@@ -13,6 +14,9 @@ from engine.offset_range import OffsetRange
 from engine.records.digest import RangeDigest
 
 LEDGER_PREFIX = "floeberg.ledger."
+
+LINES_KEPT = 1 << 16
+"""Texts of properties that are parsed or hashed once, over all tables: a commit changes few of a table's thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class LedgerEntry:
         )
 
     @classmethod
+    @lru_cache(maxsize=LINES_KEPT)
     def from_json(cls, text: str) -> Self:
         """Raises Invalid when the text is not what ``to_json`` writes."""
         try:
@@ -144,6 +149,7 @@ def ranges_to_json(ranges: Iterable[OffsetRange]) -> str:
     return json.dumps(merged)
 
 
+@lru_cache(maxsize=LINES_KEPT)
 def ranges_from_json(text: str | None) -> tuple[OffsetRange, ...]:
     """The inverse of ``ranges_to_json``; None is no range. Raises Invalid for anything else."""
     if text is None:

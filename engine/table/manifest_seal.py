@@ -25,7 +25,7 @@ from engine.errors import Corrupt
 MANIFESTS_SUMMARY = "floeberg.manifests"
 """In a snapshot's summary: CRC-32C of each manifest that the snapshot wrote, by the number in the manifest's name."""
 
-_SUM_BITS = 64
+SUM_BYTES = 8
 _NUMBER = re.compile(r"-m(\d+)\.avro$")
 
 
@@ -43,7 +43,7 @@ class ManifestDigest:
     def hashed(self, path: str) -> int:
         """The manifest's part in the sum."""
         named = f"{path}\n{self.size_bytes}\n{self.crc32c:08x}".encode()
-        return int.from_bytes(blake2b(named, digest_size=_SUM_BITS // 8).digest())
+        return int.from_bytes(blake2b(named, digest_size=SUM_BYTES).digest())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,8 @@ class ManifestSeal:
 
 
 def sum_of(hashes: Iterable[int]) -> int:
-    """Of the hashes of manifests; in any order."""
-    return sum(hashes) % (1 << _SUM_BITS)
+    """Of hashes, in any order."""
+    return sum(hashes) % (1 << 8 * SUM_BYTES)
 
 
 def told_checksums(written: Mapping[str, ManifestDigest]) -> dict[str, str]:

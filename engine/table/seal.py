@@ -14,14 +14,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Self
 
 import crc32c
 from pyiceberg.table.metadata import TableMetadata
 
 from engine.errors import Invalid
-from engine.table.ledger import LEDGER_PREFIX
-from engine.table.manifest_seal import ManifestSeal
+from engine.table.ledger import LEDGER_PREFIX, LINES_KEPT
+from engine.table.manifest_seal import SUM_BYTES, ManifestSeal, sum_of
 from engine.table.properties import (
     ADOPTED_PREFIX,
     CLUSTER_ID_PROPERTY,
@@ -71,12 +72,14 @@ _GUARDED_NAMES = frozenset({COLUMNS_PROPERTY, *(names.order for names in _CODECS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """``table_uuid`` and ``snapshot_id`` are None in a new table; ``checksum`` of all sealed properties, ``rules`` of
-    those among them that say how rows become records. ``rules`` and ``manifests`` are None in seals of before."""
+    """``table_uuid`` and ``snapshot_id`` are None in a new table; ``total`` the sum of the sealed properties' hashes,
+    ``rules`` a checksum of those among them that say how rows become records. ``rules`` and ``manifests`` are None in
+    seals of before, which may have a ``checksum`` of all sealed properties instead of their ``total``."""
 
     table_uuid: str | None
     snapshot_id: int | None
-    checksum: int
+    total: int | None
+    checksum: int | None = None
     rules: int | None = None
     manifests: ManifestSeal | None = None
 
@@ -84,8 +87,11 @@ class Seal:
         value: dict[str, Any] = {
             "table": self.table_uuid,
             "snapshot": self.snapshot_id,
-            "properties": f"{self.checksum:08x}",
         }
+        if self.total is not None:
+            value["sum"] = f"{self.total:016x}"
+        if self.checksum is not None:
+            value["properties"] = f"{self.checksum:08x}"
         if self.rules is not None:
             value["rules"] = f"{self.rules:08x}"
         if self.manifests is not None:
@@ -100,22 +106,35 @@ class Seal:
             return cls(
                 table_uuid=None if value["table"] is None else str(value["table"]),
                 snapshot_id=None if value["snapshot"] is None else int(value["snapshot"]),
-                checksum=int(value["properties"], 16),
+                total=int(value["sum"], 16) if "sum" in value else None,
+                checksum=None if "sum" in value else int(value["properties"], 16),
                 rules=int(value["rules"], 16) if "rules" in value else None,
                 manifests=ManifestSeal.from_json(value["manifests"]) if "manifests" in value else None,
             )
         except (ValueError, KeyError, TypeError) as error:
             raise Invalid(f"a seal is not the JSON that this program writes: {error!r}") from error
 
+    def is_of(self, properties: Mapping[str, str]) -> bool:
+        """Whether the sealed ones among a table's properties are those that were sealed."""
+        if self.total is not None:
+            return self.total == sealed_total(properties)
+        return self.checksum == _checksum({name: text for name, text in properties.items() if is_sealed(name)})
 
-def sealed_checksum(properties: Mapping[str, str]) -> int:
-    """CRC-32C of the properties that a seal covers, by name."""
-    return _checksum({name: text for name, text in properties.items() if is_sealed(name)})
+
+def sealed_total(properties: Mapping[str, str]) -> int:
+    """The sum of the hashes of the properties that a seal covers: a commit changes few of thousands, and each text is
+    hashed once."""
+    return sum_of(_hashed(name, text) for name, text in properties.items() if is_sealed(name))
+
+
+@lru_cache(maxsize=LINES_KEPT)
+def _hashed(name: str, text: str) -> int:
+    return int.from_bytes(blake2b(f"{len(name)} {name}{text}".encode(), digest_size=SUM_BYTES).digest())
 
 
 def rules_checksum(properties: Mapping[str, str]) -> int:
     """CRC-32C of the sealed properties without which no row can be turned back into its record."""
-    return _checksum({name: text for name, text in properties.items() if name in _SEALED_NAMES})
+    return _checksum({name: properties[name] for name in _SEALED_NAMES if name in properties})
 
 
 def is_sealed(name: str) -> bool:
@@ -169,18 +188,29 @@ def _checksum(properties: Mapping[str, str]) -> int:
     return int(crc32c.crc32c(json.dumps(sorted(properties.items())).encode()))
 
 
+def total_after(properties: Mapping[str, str], changed: Mapping[str, str]) -> int:
+    """``sealed_total`` once ``changed`` is set, of sealed ``properties``: by what differs, where the seal has a sum."""
+    seal = seal_of(properties)
+    if seal is None or seal.total is None:
+        return sealed_total({**properties, **changed})
+    before = {name: properties[name] for name in changed if name in properties}
+    return sum_of((seal.total, sealed_total(changed), -sealed_total(before)))
+
+
 def seal_property(
     properties: Mapping[str, str],
     *,
     table_uuid: str | None,
     snapshot_id: int | None,
     manifests: ManifestSeal | None = None,
+    total: int | None = None,
 ) -> dict[str, str]:
-    """The seal of a table that has these ``properties`` and this newest snapshot, as a property to set."""
+    """The seal of a table that has these ``properties`` and this newest snapshot, as a property to set; ``total`` of
+    them where it is known."""
     seal = Seal(
         table_uuid=table_uuid,
         snapshot_id=snapshot_id,
-        checksum=sealed_checksum(properties),
+        total=sealed_total(properties) if total is None else total,
         rules=rules_checksum(properties),
         manifests=manifests,
     )

@@ -32,7 +32,6 @@ from engine.table.seal import (
     is_schema_edited,
     rules_checksum,
     seal_of,
-    sealed_checksum,
     sealed_schema,
 )
 from engine.warehouse.warehouse import Warehouse
@@ -111,7 +110,7 @@ def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
     properties = metadata.properties
     seal = seal_of(properties)
     current_id = metadata.current_snapshot_id
-    properties_changed = seal is not None and seal.checksum != sealed_checksum(properties)
+    properties_changed = seal is not None and not seal.is_of(properties)
     schema_changed = sealed_schema(properties) != (metadata.current_schema_id, metadata.default_spec_id)
     uuid_changed = seal is not None and seal.table_uuid not in {None, str(metadata.table_uuid)}
     same_snapshot = seal is not None and seal.snapshot_id == current_id

@@ -50,6 +50,7 @@ from engine.table.seal import (
     lacking_guards,
     lacking_schema_seal,
     seal_property,
+    total_after,
 )
 from engine.table.sealed_snapshot import ProvenManifests, SealedProducer
 
@@ -148,6 +149,7 @@ class TableTransaction(Transaction):
             table_uuid=str(metadata.table_uuid),
             snapshot_id=snapshot.snapshot_id,
             manifests=manifests,
+            total=total_after(metadata.properties, properties),
         )
         self.set_properties({**properties, **seal})
         if SCHEMA_SEAL_PROPERTY in properties:

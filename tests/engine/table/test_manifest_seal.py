@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import crc32c
 import pytest
 from pyiceberg.table import Table
 
@@ -15,7 +16,16 @@ from engine.table.commit.replacement import FileReplacement
 from engine.table.ledger import Outcome
 from engine.table.manifest_seal import ChecksumIO
 from engine.table.manifests import ManifestReader
-from engine.table.seal import GUARD_PREFIX, SCHEMA_SEAL_PROPERTY, SEAL_PROPERTY, broken_guards
+from engine.table.seal import (
+    GUARD_PREFIX,
+    SCHEMA_SEAL_PROPERTY,
+    SEAL_PROPERTY,
+    broken_guards,
+    is_sealed,
+    seal_of,
+    sealed_total,
+    total_after,
+)
 from engine.table.topic_table import TopicTable
 from tests.engine.table.table_examples import (
     append_of,
@@ -127,7 +137,9 @@ def test_table_of_an_earlier_version_is_read_and_sealed_whole_by_its_next_commit
     writer = open_writer(tmp_path)
     loaded = iceberg(tmp_path)
     properties = loaded.metadata.properties
-    seal = {name: json.loads(properties[SEAL_PROPERTY])[name] for name in ("table", "snapshot", "properties")}
+    sealed = sorted((name, text) for name, text in properties.items() if is_sealed(name))
+    seal = {name: json.loads(properties[SEAL_PROPERTY])[name] for name in ("table", "snapshot")}
+    seal["properties"] = f"{crc32c.crc32c(json.dumps(sealed).encode()):08x}"
     schema_seal = "/".join(properties[SCHEMA_SEAL_PROPERTY].split("/")[:2])
     with loaded.transaction() as transaction:
         transaction.set_properties({SEAL_PROPERTY: json.dumps(seal), SCHEMA_SEAL_PROPERTY: schema_seal})
@@ -141,6 +153,20 @@ def test_table_of_an_earlier_version_is_read_and_sealed_whole_by_its_next_commit
     check_sealed(tmp_path, 4)
     assert iceberg(tmp_path).metadata.properties[SCHEMA_SEAL_PROPERTY].count("/") == 2
     assert broken_guards(iceberg(tmp_path).metadata.properties) == ()
+
+
+def test_sum_of_the_sealed_properties_follows_what_each_commit_changes(tmp_path: Path) -> None:
+    writer, table = open_writer(tmp_path), filled(tmp_path)
+    writer.set_log_start(table, 0, 3)
+    properties = iceberg(tmp_path).metadata.properties
+    seal = seal_of(properties)
+    assert seal is not None
+    assert seal.total == sealed_total(properties)
+    changed = {"floeberg.ledger.0": "other", "floeberg.ledger.7": "new", "not.ours": "1"}
+    assert total_after(properties, changed) == sealed_total({**properties, **changed})
+    for name in ("floeberg.ledger.0", "floeberg.topic"):
+        assert not seal.is_of({**properties, name: properties[name] + " "})
+        assert not seal.is_of({other: text for other, text in properties.items() if other != name})
 
 
 def test_properties_that_no_commit_of_files_writes_have_guards_of_their_own(tmp_path: Path) -> None:
