@@ -64,6 +64,11 @@ class FaultPoint(StrEnum):
     REPLACEMENTS_VERIFIED = "replacements-verified"  # not committed
     REPLACEMENTS_TOLD = "replacements-told"  # committed; who replaces them has not gone on
 
+    # Latest per key
+    LATEST_DELETES_WRITTEN = "latest-deletes-written"  # delete files; nothing names them
+    LATEST_COMMITTED = "latest-committed"  # the index of keys not told
+    LATEST_INDEXED = "latest-indexed"  # and told; the loop not
+
     # Log door: the answer "copied"
     DOOR_TOKEN_WRITTEN = "door-token-written"  # under its temporary name
     DOOR_TOKEN_NAMED = "door-token-named"  # the temporary name still there

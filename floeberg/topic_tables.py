@@ -12,7 +12,7 @@ from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
 from engine.table.catalog import access as catalogs
 from engine.table.catalog.access import Identifier, retired_identifier, table_identifier
 from engine.table.loading import TableLoader
-from engine.table.properties import TOPIC_ID_PROPERTY
+from engine.table.properties import KIND_PROPERTY, TOPIC_ID_PROPERTY
 from engine.table.topic_table import TopicTable
 from topics.topic_rule import TopicRule, rule_of
 
@@ -125,8 +125,9 @@ class TopicTables:
 
     def _view(self, identifier: Identifier) -> TopicTable | None:
         loaded = catalogs.load(self._catalog, identifier)
-        # The namespace may hold tables of others: they are none of ours.
-        if loaded is None or TOPIC_ID_PROPERTY not in loaded.metadata.properties:
+        # The namespace may hold tables of others, which are none of ours, and those over a topic's files.
+        properties = {} if loaded is None else loaded.metadata.properties
+        if loaded is None or TOPIC_ID_PROPERTY not in properties or KIND_PROPERTY in properties:
             return None
         table = self._loader.view(loaded)
         with self._lock:

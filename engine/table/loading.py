@@ -23,6 +23,7 @@ from engine.table.adopted_range import AdoptedRange, adopted_from_json
 from engine.table.catalog.metadata_errors import UNDECODABLE
 from engine.table.columns import TableLayout
 from engine.table.erased import ErasedRecords
+from engine.table.latest_line import parse_lines
 from engine.table.ledger import parse_ledger, ranges_from_json
 from engine.table.manifest_seal import changed
 from engine.table.properties import (
@@ -33,6 +34,8 @@ from engine.table.properties import (
     ERASED_PREFIX,
     FORMAT_VERSION_PROPERTY,
     KEY_PROPERTIES,
+    KIND_PROPERTY,
+    LATEST_KIND,
     LAYOUT_PROPERTY,
     SKIPPED_PREFIX,
     TABLE_FORMAT_VERSION,
@@ -87,6 +90,20 @@ def new_table_properties(
         properties[KEY_PROPERTIES.codec] = codec_property(key_codec)
     seal = seal_property(properties, table_uuid=None, snapshot_id=None)
     return {**properties, **seal, **new_schema_seal_property()}
+
+
+def new_latest_properties(table: TopicTable) -> dict[str, str]:
+    """What the ``__latest`` table of a topic's is created with."""
+    properties = new_table_properties(
+        topic=table.topic,
+        topic_id=table.topic_id,
+        cluster_id=table.cluster_id,
+        layout=table.layout,
+        codec=table.codec,
+        key_codec=table.key_codec,
+    )
+    # Its data files are the topic's: engines that would remove what only this table names don't.
+    return {**properties, KIND_PROPERTY: LATEST_KIND, "gc.enabled": "false"}
 
 
 def codec_property(codec: CodecSpec) -> str:
@@ -150,6 +167,8 @@ class TableLoader:
                 erased=_erased(properties),
                 foreign=foreign_change(table.metadata),
                 manifest_seal=current_manifest_seal(table.metadata),
+                shown_schema=table.schema(),
+                lines=parse_lines(properties),
             )
         except (Invalid, *UNDECODABLE) as error:
             raise Corrupt(

@@ -21,6 +21,7 @@ import crc32c
 from pyiceberg.table.metadata import TableMetadata
 
 from engine.errors import Invalid
+from engine.table.latest_line import LATEST_PREFIX
 from engine.table.ledger import LEDGER_PREFIX, LINES_KEPT
 from engine.table.manifest_seal import SUM_BYTES, ManifestSeal, sum_of
 from engine.table.properties import (
@@ -51,7 +52,7 @@ _SEALS_KEPT = 256
 """Parsed seals: a commit looks at one table's four times."""
 
 # What only a commit with a snapshot changes.
-_SEALED_PREFIXES = (LEDGER_PREFIX, EMPTY_PREFIX, SKIPPED_PREFIX, ADOPTED_PREFIX, ERASED_PREFIX)
+_SEALED_PREFIXES = (LEDGER_PREFIX, EMPTY_PREFIX, SKIPPED_PREFIX, ADOPTED_PREFIX, ERASED_PREFIX, LATEST_PREFIX)
 _CODECS = (VALUE_PROPERTIES, KEY_PROPERTIES)
 _SEALED_NAMES = frozenset(
     {

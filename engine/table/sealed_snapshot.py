@@ -12,11 +12,14 @@ from typing import Any, TypeAlias
 from pyiceberg.io import OutputFile
 from pyiceberg.manifest import (
     DataFile,
+    DataFileContent,
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    ManifestWriterV2,
 )
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Summary
@@ -117,11 +120,7 @@ class SealedProducer(_SnapshotProducer[Any]):
         )
 
     def _may_merge(self, manifest: ManifestFile) -> bool:
-        return (
-            manifest.content == ManifestContent.DATA
-            and manifest.partition_spec_id == self._before.default_spec_id
-            and is_own_manifest(self._before, manifest)
-        )
+        return manifest.partition_spec_id == self._before.default_spec_id and is_own_manifest(self._before, manifest)
 
     @cached_property
     def _entries_again(self) -> list[tuple[int, ManifestEntry]]:
@@ -133,7 +132,7 @@ class SealedProducer(_SnapshotProducer[Any]):
             for manifest in again
             for entry in manifest.fetch_manifest_entry(self._io, discard_deleted=True)
         ]
-        return sorted(entries, key=lambda item: (item[0], item[1].data_file.file_path))
+        return sorted(entries, key=lambda item: (item[0], _deletes(item[1].data_file), item[1].data_file.file_path))
 
     def _deleted_entries(self) -> list[ManifestEntry]:
         if not self._parent_manifests:
@@ -146,14 +145,27 @@ class SealedProducer(_SnapshotProducer[Any]):
 
     def _existing_manifests(self) -> list[ManifestFile]:
         kept, _ = self._manifests_before
-        for spec_id, group in groupby(self._entries_again, key=lambda item: item[0]):
-            left = [entry for _, entry in group if entry.data_file.file_path not in self._gone]
-            for at in range(0, len(left), FULL_ENTRIES):
-                with self.new_manifest_writer(self.spec(spec_id)) as writer:
-                    for entry in left[at : at + FULL_ENTRIES]:
-                        writer.add_entry(_entry(entry, ManifestEntryStatus.EXISTING, entry.snapshot_id))
-                kept = [writer.to_manifest_file(), *kept]
-        return kept
+        left = [item for item in self._entries_again if item[1].data_file.file_path not in self._gone]
+        again = [(spec_id, _entry(one, ManifestEntryStatus.EXISTING, one.snapshot_id)) for spec_id, one in left]
+        return [*reversed(self._written(again)), *kept]
+
+    def _written(self, entries: Sequence[tuple[int, ManifestEntry]]) -> list[ManifestFile]:
+        """Manifests of entries that come by partition spec and content, none of more entries than a full one."""
+        written = []
+        for (spec_id, deletes), group in groupby(entries, key=lambda item: (item[0], _deletes(item[1].data_file))):
+            coming = list(group)
+            for at in range(0, len(coming), FULL_ENTRIES):
+                make = self._new_delete_manifest_writer if deletes else self.new_manifest_writer
+                with make(self.spec(spec_id)) as writer:
+                    for _, entry in coming[at : at + FULL_ENTRIES]:
+                        writer.add_entry(entry)
+                written.append(writer.to_manifest_file())
+        return written
+
+    def _new_delete_manifest_writer(self, spec: PartitionSpec) -> ManifestWriterV2:
+        return _DeleteManifestWriter(
+            spec, self.schema(), self.new_manifest_output(), self._snapshot_id, self._compression
+        )
 
     def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         listed: list[ManifestFile] = super()._process_manifests(manifests)
@@ -256,6 +268,44 @@ class OverwriteFiles(SealedProducer):
         for entry in gone:
             entry.data_file = _without_bounds(entry.data_file)
         return gone
+
+
+class DeltaFiles(OverwriteFiles):
+    """As those, and delete files go and come: other rows are visible.
+
+    Source: the Iceberg table specification, "Snapshots" and "Scan Planning". pyiceberg 0.12 writes no delete manifests.
+    """
+
+    def _manifests(self) -> list[ManifestFile]:
+        spec_id = self._before.default_spec_id
+        added = [
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED,
+                snapshot_id=self._snapshot_id,
+                sequence_number=None,
+                file_sequence_number=None,
+                data_file=file,
+            )
+            for file in sorted(self._added_data_files, key=_deletes)
+        ]
+        gone = [(int(entry.data_file.spec_id), entry) for entry in self._deleted_entries()]
+        written = [*self._written([(spec_id, entry) for entry in added]), *self._written(gone)]
+        return self._process_manifests([*written, *self._existing_manifests()])
+
+
+class _DeleteManifestWriter(ManifestWriterV2):
+    """A manifest of delete files. Source: the Iceberg table specification, "Manifests"."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+def _deletes(file: DataFile) -> bool:
+    return bool(file.content != DataFileContent.DATA)
 
 
 def checksum_io(table: Table) -> ChecksumIO:

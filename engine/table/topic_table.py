@@ -22,6 +22,7 @@ from engine.table.columns import TableLayout, arrow_schema, key_fields, key_fiel
 from engine.table.data_file import FileName, data_path
 from engine.table.erased import ErasedRecords
 from engine.table.history import lineage
+from engine.table.latest_line import LatestLine
 from engine.table.ledger import LedgerEntry, ranges_from_json
 from engine.table.manifest_seal import ManifestSeal
 from engine.table.properties import COLUMNS_PROPERTY, RANGE_PREFIX
@@ -226,7 +227,7 @@ class TopicTable:
     whatever another program calls them since: ids decide. ``adopted`` ranges whose files another program wrote,
     proven; ``erased`` by partition what was erased of it; ``foreign`` what another program changed and nobody has
     judged yet; ``manifest_seal`` what the snapshot's manifests were when it was committed, None where that is not
-    known.
+    known. ``shown_schema`` are the columns as engines see them. ``lines`` only a ``__latest`` table has, and no ledger.
     """
 
     identifier: tuple[str, ...]
@@ -250,6 +251,8 @@ class TopicTable:
     foreign: ForeignChange | None = None
     manifest_seal: ManifestSeal | None = None
     key_codec: CodecSpec | None = None
+    shown_schema: Schema
+    lines: Mapping[int, LatestLine] = field(default_factory=dict)
 
     @property
     def is_believed(self) -> bool:

@@ -106,6 +106,7 @@ class OffsetTable:
             settings=None,
             snapshot_id=None,
             warehouse=Warehouse(),
+            shown_schema=schema,
         )
 
     def add(

@@ -85,6 +85,11 @@ def retired_identifier(identifier: Identifier, topic_id: str) -> Identifier:
     return (*identifier[:-1], f"{identifier[-1]}__{topic_id}")
 
 
+def latest_identifier(identifier: Identifier) -> Identifier:
+    """The table that shows the newest record of each key of a topic, by the identifier of the topic's table."""
+    return (*identifier[:-1], f"{identifier[-1]}__latest")
+
+
 def warehouse_of(catalog: Catalog) -> Warehouse:
     """The warehouse a catalog's tables lie in, reached with the catalog's own properties."""
     return Warehouse(properties={key: str(value) for key, value in catalog.properties.items()})

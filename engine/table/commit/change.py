@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 
 from engine.table.data_file import FileDescription
 from engine.table.history_limits import HistoryLimits
@@ -18,12 +20,18 @@ from engine.table.topic_table import TopicTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotUpdate:
-    """What a change adds to one snapshot and its summary, takes out, and sets of the table's properties with it."""
+    """What a change adds to one snapshot and its summary, takes out, and sets of the table's properties with it.
+
+    ``entries`` and ``entries_gone`` (each with the manifest that lists it): files that are described as another table
+    describes them, and delete files.
+    """
 
     summary: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     added: tuple[FileDescription, ...] = ()
     removed: tuple[TableFile, ...] = ()
+    entries: tuple[DataFile, ...] = ()
+    entries_gone: tuple[tuple[DataFile, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +51,14 @@ class HistoryUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaUpdate:
+    """The columns that a table gets in the place of those that it has, ids included, and properties; no snapshot."""
+
+    schema: Schema
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What becomes of a change on one state of a table.
 
@@ -51,7 +67,7 @@ class Decision:
     """
 
     outcomes_if_committed: tuple[Outcome, ...] = ()
-    update: SnapshotUpdate | ColumnsUpdate | HistoryUpdate | None = None
+    update: SnapshotUpdate | ColumnsUpdate | SchemaUpdate | HistoryUpdate | None = None
     is_refused: bool = False
 
 

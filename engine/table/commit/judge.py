@@ -12,6 +12,7 @@ from pkgutil import resolve_name
 
 import structlog
 from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
 
 from engine.clock import Clock
 from engine.errors import CommitUnknown, Corrupt, Invalid
@@ -23,7 +24,13 @@ from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.data_file import data_folder
 from engine.table.foreign.examination import GatherAll, prove_unbroken
 from engine.table.loading import TableLoader
-from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY
+from engine.table.properties import (
+    CLUSTER_ID_PROPERTY,
+    KIND_PROPERTY,
+    LATEST_KIND,
+    TOPIC_ID_PROPERTY,
+    TOPIC_PROPERTY,
+)
 from engine.table.seal import schema_seal_property
 from engine.table.sealed_snapshot import AppendFiles
 from engine.table.topic_table import SOMEBODY_ELSE, ForeignChange, TopicTable
@@ -196,6 +203,35 @@ class TableJudge:
         self._broken = None
         log.warning("foreign_change_adopted", topic=view.topic, change=str(view.foreign), sealed_as=sealed_as)
         return self._loader.view(table)
+
+
+class LatestJudge(TableJudge):
+    """Of a ``__latest`` table, which is made of the topic's own and can be made again: what somebody else changed is
+    not adopted, and nobody mourns a table that was dropped."""
+
+    def check_absent(self, topic: str, topic_id: str, location: str | None) -> None:
+        """It may begin again."""
+
+    def adopt_if_intact(self, table: Table) -> TopicTable:
+        """The view, with what was changed: whoever commits to it knows what to do.
+
+        Raises Invalid (another kind of table has the name), Corrupt (what no new snapshot mends).
+        """
+        if table.metadata.properties.get(KIND_PROPERTY) != LATEST_KIND:
+            raise Invalid(
+                f"the table {'.'.join(table.name())} is a topic's own, and the name of the newest records of another's",
+                next_step="set latest_by_key = false for that other topic, or another namespace for one of the two",
+            )
+        view = self._loader.view(table)
+        by = [(field.source_id, field.transform) for field in table.spec().fields]
+        if by != [(view.iceberg_schema.find_field(view.layout.partition).field_id, IdentityTransform())]:
+            raise Corrupt(
+                f"{SOMEBODY_ELSE}: it is partitioned by {table.spec()}, no longer by {view.layout.partition}",
+                topic=view.topic,
+                file=".".join(view.identifier),
+                next_step="drop it, without purging its files: it is built again",
+            )
+        return view
 
 
 def _adoption(table: Table, change: ForeignChange, properties: dict[str, str]) -> SnapshotUpdate:

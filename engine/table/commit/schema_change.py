@@ -11,13 +11,13 @@ import pyarrow as pa
 import structlog
 from pyiceberg.table import Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.update import AssertRefSnapshotId
+from pyiceberg.table.update import AddSchemaUpdate, AssertCurrentSchemaId, AssertRefSnapshotId, SetCurrentSchemaUpdate
 
 from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
 from engine.formats.codec import CodecSpec, OnConflict
 from engine.formats.proposals import propose_schema, with_schema
-from engine.table.commit.change import Change, ColumnsUpdate, Decision
+from engine.table.commit.change import Change, ColumnsUpdate, Decision, SchemaUpdate
 from engine.table.companion_folder import schema_file_path
 from engine.table.own_columns import columns_property, schema_to_add, with_added
 from engine.table.properties import KEY_PROPERTIES, VALUE_PROPERTIES, CodecProperties
@@ -148,3 +148,17 @@ def stage_columns(transaction: Transaction, table: TopicTable, update: ColumnsUp
     if any(name.startswith(_SCHEMA_FILES) for name in properties):
         # As every commit that names files: what was swept meanwhile can't be named by one that lands late.
         transaction._requirements += (AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=table.snapshot_id),)
+
+
+def stage_schema(transaction: Transaction, update: SchemaUpdate) -> None:
+    """Stage columns with the ids that they have, which the library's own way would count anew, and the properties."""
+    metadata, wanted = transaction.table_metadata, update.schema
+    known = [schema.schema_id for schema in metadata.schemas if schema.as_struct() == wanted.as_struct()]
+    schema_id = known[0] if known else max(schema.schema_id for schema in metadata.schemas) + 1
+    added = () if known else (AddSchemaUpdate(schema=wanted.model_copy(update={"schema_id": schema_id})),)
+    transaction._stage(
+        (*added, SetCurrentSchemaUpdate(schema_id=schema_id)),
+        (AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),),
+    )
+    sealed = schema_seal_property(transaction.table_metadata)
+    transaction.set_properties({**update.properties, **guards_of(update.properties), **sealed})

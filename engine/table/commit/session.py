@@ -25,10 +25,11 @@ from engine.table.commit.change import (
     Committed,
     Decision,
     HistoryUpdate,
+    SchemaUpdate,
     SnapshotUpdate,
 )
-from engine.table.commit.judge import TableJudge, topic_id_of
-from engine.table.commit.schema_change import stage_columns
+from engine.table.commit.judge import LatestJudge, TableJudge, topic_id_of
+from engine.table.commit.schema_change import stage_columns, stage_schema
 from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.commit.turns import CommitTurns
 from engine.table.foreign.examination import GatherAll
@@ -105,7 +106,7 @@ _Decided = Sequence[tuple[_Waiting, Decision]]
 
 @dataclass(eq=False, kw_only=True)
 class TableSession:
-    """The one writer of a process to one topic's table. Safe between its threads.
+    """The one writer of a process to one topic's table, or to the ``__latest`` one. Safe between its threads.
 
     Group commit: the caller at the head of the queue commits for all whose changes fit into the same snapshot, and
     they wait for it. The queue is no longer than there are threads. No lock is held while a catalog is waited for.
@@ -119,11 +120,17 @@ class TableSession:
     loader: TableLoader
     gather: GatherAll
     history: HistoryLimits
+    is_latest: bool = False
 
     def __post_init__(self) -> None:
-        self._identifier = catalogs.table_identifier(self.namespace, self.topic)
-        self._judge = TableJudge(self.loader, self.clock, self.gather)
-        self._turns = CommitTurns(self.clock, catalogs.lock_file_of(self.catalog, self.topic_id))
+        identifier, table_id = catalogs.table_identifier(self.namespace, self.topic), self.topic_id
+        judge = TableJudge
+        if self.is_latest:
+            # Turns of its own: the topic's table never waits for it.
+            identifier, table_id, judge = catalogs.latest_identifier(identifier), f"{table_id}-latest", LatestJudge
+        self._identifier = identifier
+        self._judge = judge(self.loader, self.clock, self.gather)
+        self._turns = CommitTurns(self.clock, catalogs.lock_file_of(self.catalog, table_id))
         self._state: _State | None = None
         self._proven: ProvenManifests = {}
         self._expired_ms: int | None = None
@@ -135,6 +142,12 @@ class TableSession:
         with self._turn(_Waiting()):
             self._state = self._adopted(self._load())
             return None if self._state is None else self._state.view
+
+    @property
+    def known(self) -> TopicTable | None:
+        """The newest state that this process has made or loaded; None while it knows none. Asks nobody."""
+        state = self._state
+        return None if state is None else state.view
 
     def find_or_create(self, create: Callable[[], Table | None]) -> TopicTable:
         """``create`` answers None when another process was quicker. Raises Corrupt (the table was dropped),
@@ -272,6 +285,8 @@ class TableSession:
             stage_columns(transaction, state.view, first.update)
         elif isinstance(first.update, HistoryUpdate):
             leader.expired = transaction.stage_expiry(first.update.limits or self.history)
+        elif isinstance(first.update, SchemaUpdate):
+            stage_schema(transaction, first.update)
         else:
             assert leader.change.producer is not None, "what is no change of columns makes a snapshot"
             reach(FaultPoint.COMMIT_DECIDED)

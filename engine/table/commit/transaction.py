@@ -127,6 +127,10 @@ class TableTransaction(Transaction):
                 snapshot.remove(_entry_of(file, spec_id), file.manifest)
             for description in update.added:
                 snapshot.append_data_file(description.to_iceberg(spec_id))
+            for entry, manifest in update.entries_gone:
+                snapshot.remove(entry, manifest)
+            for entry in update.entries:
+                snapshot.append_data_file(entry)
         with (
             translated_errors("the commit's manifests can't be written", table=tuple(table.name())),
             metadata_decoded(

@@ -9,6 +9,7 @@ import pyarrow as pa
 import structlog
 from pyiceberg.catalog import Catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 
@@ -18,17 +19,19 @@ from engine.fault_points import FaultPoint, reach
 from engine.formats.codec import CodecSpec, OnConflict
 from engine.parquet.settings import ParquetSettings
 from engine.table.catalog import access as catalogs
+from engine.table.catalog.access import Identifier
 from engine.table.columns import TableLayout, iceberg_schema
 from engine.table.commit.change import Committed, ExpireSnapshots
 from engine.table.commit.erasure import EraseRecords
 from engine.table.commit.judge import check_older_incarnation, check_same, topic_id_of
+from engine.table.commit.latest_files import FollowColumns, NameFiles, PartitionFiles
 from engine.table.commit.range_append import AppendRanges, AppendResult, CommitResult, RangeAppend, SetLogStart
 from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
 from engine.table.commit.schema_change import AddColumns, AddSchemas
 from engine.table.commit.session import TableSession
 from engine.table.foreign.examination import GatherAll, gather_in_process
 from engine.table.history_limits import HistoryLimits
-from engine.table.loading import TableLoader, new_table_properties
+from engine.table.loading import TableLoader, new_latest_properties, new_table_properties
 from engine.table.proof.verifier import VerifiedErasure, VerifiedFile
 from engine.table.properties import CLUSTER_ID_PROPERTY, TOPIC_ID_PROPERTY, TOPIC_PROPERTY
 from engine.table.topic_table import TopicTable
@@ -61,14 +64,22 @@ class TableWriter:
         self._gather = gather
         self._history = history or HistoryLimits()
         self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
-        self._sessions: dict[tuple[str, str], TableSession] = {}
+        self._sessions: dict[tuple[str, str, bool], TableSession] = {}
         self._lock = threading.Lock()
 
     def session(self, topic: str, topic_id: str) -> TableSession:
         """The session of this incarnation of a topic. Raises Unavailable while a catalog is away from the start."""
+        return self._session(topic, topic_id, is_latest=False)
+
+    def latest_session(self, topic: str, topic_id: str) -> TableSession:
+        """The session of the ``__latest`` table of this incarnation. Raises as ``session``."""
+        return self._session(topic, topic_id, is_latest=True)
+
+    def _session(self, topic: str, topic_id: str, *, is_latest: bool) -> TableSession:
+        key = topic, topic_id, is_latest
         with self._lock:
-            if (topic, topic_id) not in self._sessions:
-                self._sessions[topic, topic_id] = TableSession(
+            if key not in self._sessions:
+                self._sessions[key] = TableSession(
                     topic=topic,
                     topic_id=topic_id,
                     catalog=self._catalog,
@@ -77,8 +88,9 @@ class TableWriter:
                     loader=self._loader,
                     gather=self._gather,
                     history=self._history,
+                    is_latest=is_latest,
                 )
-            return self._sessions[topic, topic_id]
+            return self._sessions[key]
 
     def open(self, topic: str, topic_id: str) -> TopicTable | None:
         """The table of this incarnation of a topic as the catalog has it now, or None.
@@ -118,7 +130,10 @@ class TableWriter:
                 codec=codec,
                 key_codec=key_codec,
             )
-            return self._create(properties, layout, value_fields, key_fields, is_gone=is_gone)
+            identifier = catalogs.table_identifier(self._namespace, topic)
+            return self._create(
+                properties, identifier, iceberg_schema(layout, value_fields, key_fields), layout, is_gone
+            )
 
         session = self.session(topic, topic_id)
         check_same(session.find_or_create(create), cluster_id, layout, codec, key_codec)
@@ -202,18 +217,40 @@ class TableWriter:
         """
         return self.session(table.topic, table.topic_id).commit(ExpireSnapshots(limits))
 
+    def ensure_latest(self, table: TopicTable) -> TopicTable:
+        """The ``__latest`` table of a topic's, created where there is none, with its columns (docs/latest_by_key.md).
+
+        Raises Invalid (the name is taken), Unavailable, Corrupt.
+        """
+        properties = new_latest_properties(table)
+        identifier = catalogs.latest_identifier(catalogs.table_identifier(self._namespace, table.topic))
+
+        def create() -> Table | None:
+            return self._create(properties, identifier, table.shown_schema, table.layout, False)
+
+        session = self.latest_session(table.topic, table.topic_id)
+        if session.open() is None:
+            session.find_or_create(create)
+        return session.commit(FollowColumns(stream=table)).table
+
+    def name_files(self, table: TopicTable, planned: Mapping[int, PartitionFiles]) -> Committed:
+        """Change what a ``__latest`` table names, in one Iceberg commit; each partition stands or falls by itself.
+
+        ``table`` the state of it that this was planned on. Raises as ``commit``.
+        """
+        session = self.latest_session(table.topic, table.topic_id)
+        return session.commit(NameFiles(planned, planned_on=table))
+
     def _create(
         self,
         properties: Mapping[str, str],
+        identifier: Identifier,
+        schema: Schema,
         layout: TableLayout,
-        value_fields: Sequence[pa.Field],
-        key_fields: Sequence[pa.Field],
-        *,
         is_gone: bool,
     ) -> Table | None:
         """A new table; None when another process was quicker. An older incarnation's is renamed to make room."""
         topic, topic_id = properties[TOPIC_PROPERTY], properties[TOPIC_ID_PROPERTY]
-        identifier = catalogs.table_identifier(self._namespace, topic)
         if is_gone:
             identifier = catalogs.retired_identifier(identifier, topic_id)
         elif (present := catalogs.load(self._catalog, identifier)) is not None:
@@ -222,7 +259,6 @@ class TableWriter:
             log.info("topic_created_again", topic=topic, topic_id=topic_id, older_table=".".join(retired))
             catalogs.rename(self._catalog, identifier, retired)
             reach(FaultPoint.OLDER_TABLE_RENAMED)
-        schema = iceberg_schema(layout, value_fields, key_fields)
         column_id = schema.find_field(layout.partition).field_id
         table = catalogs.create(
             self._catalog,

@@ -1,0 +1,260 @@
+"""One partition of a ``__latest`` table: its next step taken, as far as the commit that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+from pyiceberg.manifest import DataFile
+
+from engine.offset_range import OffsetRange
+from engine.table.commit.latest_files import PartitionFiles
+from engine.table.latest.delete_file import read_positions, write_delete_file
+from engine.table.latest.keyed_rows import KeyedFiles, StreamFile, newest_of
+from engine.table.latest.named_files import NamedFile, NamedFiles, described_files
+from engine.table.latest_line import LatestLine
+from engine.table.topic_table import TopicTable
+from engine.topic_partition import TopicIdPartition
+from latest.key_fold import Fold, folds
+from latest.key_index import KeyIndex
+from latest.latest_limits import LatestLimits
+from latest.planner import (
+    FilePlan,
+    PartitionPlan,
+    PartitionState,
+    Step,
+    plan_files,
+    plan_partition,
+    visible,
+)
+
+_log = structlog.get_logger(__name__)
+
+_ALL = 2**62
+"""Rows: the plan has said how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What one partition needs of the next commit, and ``fold``, which goes into the index after it; None where the
+    index has it. ``rows`` that were taken in."""
+
+    files: PartitionFiles
+    fold: Fold | None
+    rows: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Made:
+    """Filled file by file: ``named`` data files that come, each with the manifest that lists it."""
+
+    going: list[NamedFile]
+    named: dict[str, str | None] = field(default_factory=dict)
+    deletes: list[DataFile] = field(default_factory=list)
+
+
+class PartitionWork:
+    """For one thread and one state of both tables. ``attempt`` names the delete files and the line."""
+
+    def __init__(
+        self,
+        *,
+        stream: TopicTable,
+        latest: TopicTable,
+        index: KeyIndex,
+        limits: LatestLimits,
+        attempt: str,
+    ) -> None:
+        self._stream = stream
+        self._latest = latest
+        self._index = index
+        self._limits = limits
+        self._attempt = attempt
+        self._reader = KeyedFiles(stream)
+        self._written = 0
+
+    def prepare(self, partition: int, files: Sequence[StreamFile], named: NamedFiles) -> Prepared | None:
+        """None where the table is as it should be. Raises Corrupt, Unavailable.
+
+        The index may have been caught up, or forgotten, on the way.
+        """
+        of = TopicIdPartition(topic=self._stream.topic, topic_id=self._stream.topic_id, partition=partition)
+        # A line says nothing of files that another program changed.
+        line = self._latest.lines.get(partition) if self._latest.foreign is None else None
+        line_end = None if line is None else line.end
+        while True:
+            plan = self._plan(of, files, named, line_end)
+            if plan.forgets:
+                self._index.forget(of)
+            match plan.step:
+                case Step.NOTHING:
+                    return None
+                case Step.CATCH_UP:
+                    self._fold_in(of, files, plan.fold)
+                case Step.BUILD:
+                    rows = self._fold_in(of, files, plan.fold)
+                    return self._built(of, files, named, plan, line, rows)
+                case Step.ADVANCE:
+                    prepared = self._advanced(of, files, named, plan, line)
+                    if prepared is not None:
+                        return prepared
+                    _log.info("latest_lost_rows", topic=of.topic, partition=partition)
+                    self._index.forget(of)
+                    line_end = None
+
+    def _plan(
+        self, of: TopicIdPartition, files: Sequence[StreamFile], named: NamedFiles, line_end: int | None
+    ) -> PartitionPlan:
+        state = PartitionState(
+            folded=self._index.folded(of),
+            line_end=line_end,
+            stream_end=self._stream.ledger[of.partition].end,
+            files=tuple(files),
+            named=named,
+        )
+        return plan_partition(state, fold_rows=self._limits.fold_rows, build_factor=self._limits.build_factor)
+
+    def _fold_in(self, of: TopicIdPartition, files: Sequence[StreamFile], wanted: OffsetRange) -> int:
+        rows = 0
+        for fold in folds(self._reader, files, wanted, self._limits.fold_rows):
+            self.note(of.partition, fold)
+            rows += fold.rows
+        return rows
+
+    def note(self, partition: int, fold: Fold) -> None:
+        """The index knows a fold. Raises Unavailable."""
+        of = TopicIdPartition(topic=self._stream.topic, topic_id=self._stream.topic_id, partition=partition)
+        self._index.write(of, folded=fold.range.end, keys=fold.keys, offsets=fold.offsets, is_shown=fold.is_shown)
+
+    def _line(self, plan: PartitionPlan) -> LatestLine:
+        return LatestLine(end=plan.until, stream_snapshot=self._stream.snapshot_id, attempt=self._attempt)
+
+    def _built(
+        self,
+        of: TopicIdPartition,
+        files: Sequence[StreamFile],
+        named: NamedFiles,
+        plan: PartitionPlan,
+        line: LatestLine | None,
+        rows: int,
+    ) -> Prepared:
+        """Every file looked through: visible is what the index has."""
+        made = _Made(going=list(named.others))
+        for file in files:
+            shown = np.sort(np.concatenate([np.empty(0, np.int64), *self._looked_up(of, file, plan.until)]))
+            offsets = self._reader.offsets(file)
+            self._name(made, file, named, ~np.isin(offsets, shown), None)
+        self._drop_gone(made, files, named)
+        return Prepared(files=self._settled(made, line, self._line(plan)), fold=None, rows=rows)
+
+    def _looked_up(self, of: TopicIdPartition, file: StreamFile, until: int) -> list[NDArray[np.int64]]:
+        shown = []
+        for rows in self._reader.rows(file):
+            wanted = (rows.offset < until) & rows.key.is_valid().to_numpy(zero_copy_only=False)
+            keys, offsets = newest_of([(rows.key.filter(wanted), rows.offset[wanted])])
+            shown.append(offsets[self._index.newest(of, keys.to_pylist()) == offsets])
+        return shown
+
+    def _advanced(
+        self,
+        of: TopicIdPartition,
+        files: Sequence[StreamFile],
+        named: NamedFiles,
+        plan: PartitionPlan,
+        line: LatestLine | None,
+    ) -> Prepared | None:
+        """None where a visible row is in no file any more that took the place of its own."""
+        (fold,) = folds(self._reader, files, plan.fold, _ALL)
+        older = self._index.newest(of, fold.keys)
+        superseded = np.sort(older[older >= 0])
+        wanted = plan_files(files, named, plan.fold, superseded)
+        moved = self._moved(wanted, named)
+        made = _Made(going=list(named.others))
+        found = 0
+        for file in wanted.remade:
+            offsets = self._reader.offsets(file)
+            gone = self._gone_positions(file.path, named)
+            if gone is None:
+                before = np.isin(offsets, moved)
+                found += int(np.count_nonzero(before))
+            else:
+                before = np.ones(len(offsets), np.bool_)
+                before[gone] = False
+            shown = visible(offsets, before, plan.fold, superseded, fold.shown)
+            self._name(made, file, named, ~shown, gone)
+        self._drop_gone(made, files, named)
+        horizon = files[0].range.start if files else plan.until
+        if found != int(np.count_nonzero(moved >= horizon)):
+            return None
+        return Prepared(files=self._settled(made, line, self._line(plan)), fold=fold, rows=fold.rows)
+
+    def _moved(self, wanted: FilePlan, named: NamedFiles) -> NDArray[np.int64]:
+        """The offsets that are visible in files that go, rising."""
+        found = [np.empty(0, np.int64)]
+        for file in wanted.sources:
+            is_visible = np.ones(file.record_count, np.bool_)
+            gone = self._gone_positions(file.path, named)
+            assert gone is not None, "what goes is named"
+            is_visible[gone] = False
+            found.append(self._reader.offsets(file)[is_visible])
+        return np.sort(np.concatenate(found))
+
+    def _gone_positions(self, path: str, named: NamedFiles) -> NDArray[np.int64] | None:
+        """Positions that are taken out of a file that is named; None for another file."""
+        if path not in named.data:
+            return None
+        deletes = named.deletes.get(path)
+        if deletes is None:
+            return np.empty(0, np.int64)
+        return read_positions(self._latest, deletes.path, path)
+
+    def _name(
+        self,
+        made: _Made,
+        file: StreamFile,
+        named: NamedFiles,
+        is_gone: NDArray[np.bool_],
+        before: NDArray[np.int64] | None,
+    ) -> None:
+        """A file as it is to be named: not at all where no row is visible; as it is where nothing changes (``before``
+        the positions that its delete file has)."""
+        positions = np.flatnonzero(is_gone)
+        data, deletes = named.data.get(file.path), named.deletes.get(file.path)
+        if before is not None and np.array_equal(positions, before):
+            return
+        if deletes is not None:
+            made.going.append(deletes)
+        if len(positions) == len(is_gone):
+            made.going += [data] if data is not None else []
+            return
+        if data is None:
+            made.named[file.path] = file.manifest
+        if len(positions):
+            made.deletes.append(
+                write_delete_file(
+                    self._latest,
+                    partition=file.partition,
+                    data_path=file.path,
+                    positions=positions,
+                    name=f"{self._attempt}-{self._written}",
+                )
+            )
+            self._written += 1
+
+    def _drop_gone(self, made: _Made, files: Sequence[StreamFile], named: NamedFiles) -> None:
+        there = {file.path for file in files}
+        for path, data in named.data.items():
+            if path not in there:
+                made.going += [data, *([named.deletes[path]] if path in named.deletes else [])]
+
+    def _settled(self, made: _Made, planned_on: LatestLine | None, line: LatestLine) -> PartitionFiles:
+        described = described_files(self._stream, made.named)
+        return PartitionFiles(
+            planned_on=planned_on,
+            line=line,
+            coming=(*(described[path] for path in made.named), *made.deletes),
+            going=tuple(file.going for file in made.going),
+        )
