@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from typer.testing import CliRunner, Result
 
 from engine.topic_partition import TopicIdPartition
 from floeberg.cli import app
-from floeberg.commands import compact as compact_command
 from tests.compaction.damaged_file import damage
 from tests.tiering.tiering_world import TieringWorld
 
@@ -48,16 +44,6 @@ class Stored:
             f'[compaction]\ntarget_file_bytes = 1048576\n[[topics]]\nname = "orders"\nvalue = "{value}"\n'
             f'[[topics]]\nvalue = "string"\n'
         )
-
-
-@pytest.fixture
-def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command's set-up of the log would outlive the runner's streams."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    monkeypatch.setattr(compact_command, "configure_logging", lambda **_: None)
-    yield
-    structlog.configure(**before)
 
 
 @pytest.fixture

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from typer.testing import CliRunner, Result
 
 from engine.errors import Invalid
@@ -52,16 +49,6 @@ class Stored:
             f'[table_door]\nlisten = "127.0.0.1:0"\n'
             f'[[topics]]\nname = "orders"\nvalue = "avro"\nschemas = "{schemas}"\n'
         )
-
-
-@pytest.fixture
-def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command's set-up of the log would outlive the runner's streams."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    monkeypatch.setattr(repair_command, "configure_logging", lambda **_: None)
-    yield
-    structlog.configure(**before)
 
 
 @pytest.fixture
