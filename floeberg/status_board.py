@@ -125,7 +125,9 @@ class StatusBoard:
         # A cycle that failed as a whole saw no partition: what is known of them is as old as the last good one.
         saw_nothing = bool(report.problems) and not report.partitions
         with self._lock:
-            self._heard_at_ms = self._clock.monotonic_ms()
+            # Work that hangs beside the cycles shows as a cycle does that hangs.
+            busy_since_ms = report.busy_since_ms
+            self._heard_at_ms = self._clock.monotonic_ms() if busy_since_ms is None else busy_since_ms
             if not saw_nothing:
                 self._note_partitions(report)
             self._status = replace(

@@ -193,7 +193,7 @@ class Cycle:
             spool_bytes=self._parts.hold.spool.size_bytes,
             led=kept.led,
             more=more,
-            is_behind=more or bool(self._under_way),
+            busy_since_ms=None if self._parts.beside is None else self._parts.beside.busy_since_ms,
         )
 
     def _batches(self, ranges: Sequence[PlannedRange]) -> list[_Batch]:

@@ -111,7 +111,7 @@ class TieringLoop:
     def run_forever(self, stop: threading.Event) -> None:
         """Cycle until ``stop`` is set; then call ``hurry`` to interrupt a pause. Large ranges are worked on beside the
         cycles; those under way at the end are committed."""
-        beside = WorkBeside(self._workers, on_done=self.hurry)
+        beside = WorkBeside(self._workers, self._clock, on_done=self.hurry)
         self._parts = replace(self._parts, beside=beside)
         failures = 0
         while not stop.is_set():

@@ -9,6 +9,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
+from engine.clock import Clock
 from engine.topic_partition import TopicIdPartition
 from tiering.range_work import Job, RangeSteps, WorkDone
 from workers.workers import Workers
@@ -28,17 +29,24 @@ class WorkBeside:
     ``on_done`` is called from that one whenever a job has ended: ``take`` then goes on.
     """
 
-    def __init__(self, workers: Workers, *, on_done: Callable[[], None]) -> None:
+    def __init__(self, workers: Workers, clock: Clock, *, on_done: Callable[[], None]) -> None:
         self._workers = workers
+        self._clock = clock
         self._on_done = on_done
         self._works: deque[_Work] = deque()
         self._job: Future[_Answers] | None = None
+        self._job_since_ms = 0
         self._ended: list[WorkDone] = []
 
     @property
     def partitions(self) -> frozenset[TopicIdPartition]:
         """Those whose ranges are under way, or were not taken yet."""
         return frozenset().union(*(work.partitions for work in self._works))
+
+    @property
+    def busy_since_ms(self) -> int | None:
+        """Since when (monotonic) the workers have been at the present job; None while nothing is under way."""
+        return self._job_since_ms if self._works else None
 
     def begin(self, steps: RangeSteps, partitions: frozenset[TopicIdPartition]) -> None:
         """Take on work, after what was begun before. ``partitions`` are to be left alone until it was taken."""
@@ -74,7 +82,7 @@ class WorkBeside:
                 self._works.popleft()
                 raise
             else:
-                self._job = Future()
+                self._job, self._job_since_ms = Future(), self._clock.monotonic_ms()
                 self._job.add_done_callback(lambda _: self._on_done())
                 threading.Thread(target=self._run, args=(wanted, self._job), name="large", daemon=True).start()
                 return

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from engine.clock import SystemClock
 from engine.topic_partition import TopicIdPartition
+from floeberg.status_board import StatusBoard
 from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tests.tiering.planner_cases import partition as some_partition
 from tests.tiering.tiering_world import TieringWorld, ranges_of
@@ -103,6 +105,25 @@ def test_range_that_becomes_due_is_committed_before_the_large_one_that_is_under_
     assert world.offsets(small) == list(range(5))
 
 
+def test_work_that_hangs_shows_as_a_cycle_that_hangs(world: TieringWorld) -> None:
+    (large,) = world.broker.create_topic("large")
+    world.broker.append_segment(large, values(0, 200))
+    workers = HeldWorkers(large)
+    loop = world.loop(workers=workers, limits=LIMITS)
+    board = StatusBoard(version="test", clock=world.clock, limits=LIMITS)
+    loop.on_cycle(board.note_cycle)
+    heard = Heard(loop)
+    with running(loop):
+        assert workers.asked.wait(PATIENCE_SECONDS)
+        world.clock.ahead_ms += 3_600_000
+        later_ms = world.clock.now_ms()
+        heard.wait_for(lambda report: report.started_ms >= later_ms)
+        assert board.status().silent_ms >= 3_600_000
+        workers.released.set()
+        heard.wait_for(lambda report: report.started_ms >= later_ms and not report.is_behind)
+        assert board.status().silent_ms < 3_600_000
+
+
 def test_small_ranges_are_not_kept_out_by_large_ones_that_wait_for_their_turn(world: TieringWorld) -> None:
     first, second, small = world.broker.create_topic("mixed", partitions=3)
     world.broker.append_segment(first, values(0, 200))
@@ -162,7 +183,7 @@ def test_work_that_raises_ends_alone() -> None:
         return done
 
     ended = threading.Semaphore(0)
-    beside, expected = WorkBeside(InProcessWorkers(), on_done=ended.release), WorkDone()
+    beside, expected = WorkBeside(InProcessWorkers(), SystemClock(), on_done=ended.release), WorkDone()
     beside.begin(failing(), frozenset({some_partition(0)}))
     beside.begin(good(expected), frozenset({some_partition(1)}))
     assert beside.partitions == {some_partition(0), some_partition(1)}
