@@ -50,7 +50,8 @@ GROUPS = {
     "idle": "0, 1,000 and 5,000 partitions in which nothing happens",
     "commits": "several writers to one table, on SQLite and on a REST catalog",
     "compaction": "merging files, and Spark's rewrite_data_files on the same ones; SQL before and after; growth",
-    "freshness": "from produce to visible, and what a small range costs",
+    "freshness": "from produce to visible in DuckDB, by rate and freshness_ms",
+    "small_ranges": "what a small range costs, in process and in Spark",
     "clustering": "files in windows sorted by columns: selective SQL, replay, cold fetches, size",
 }
 _DROPPED_TIMEOUT_SECONDS = 300.0
@@ -84,15 +85,17 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
         say(GROUPS["values"])
         found += value_formats.measure(repetitions=scale.repetitions)
         found += value_shares.measure(folder / "values")
-    if wanted - {"values", "native", "idle", "commits", "compaction", "freshness", "clustering"}:
+    if wanted - {"values", "native", "idle", "commits", "compaction", "freshness", "small_ranges", "clustering"}:
         found += _on_plain_broker(folder / "plain", scale, wanted, say)
     if "native" in wanted:
         say(GROUPS["native"])
         found += _on_native_stage(folder / "native", scale)
     if "freshness" in wanted:
         say(GROUPS["freshness"])
-        found += small_ranges.measure(folder / "small", repetitions=scale.repetitions)
         found += freshness.measure(folder / "freshness", rates=scale.rates_mib)
+    if "small_ranges" in wanted:
+        say(GROUPS["small_ranges"])
+        found += small_ranges.measure(folder / "small", repetitions=scale.repetitions)
     if "compaction" in wanted:
         say(GROUPS["compaction"])
         found += compaction.measure(folder / "compaction", repetitions=scale.repetitions, say=say)
