@@ -15,11 +15,12 @@ class TieringLimits:
     """What a cycle may take on, and what the spool may hold."""
 
     max_tasks_per_cycle: int = 16
-    """Bounds how long one cycle keeps the others waiting, and how much work a kill throws away."""
+    """Bounds how long the ranges of one plan keep others waiting, and how much work a kill throws away."""
 
     small_range_bytes: int = 4 << 20
     """Ranges up to so many bytes of a segment count as the part of a task that they cost: a thousand partitions that
-    each have a kilobyte every few seconds are no more than a cycle carries."""
+    each have a kilobyte every few seconds are no more than a cycle carries. Larger ones are worked on beside the
+    cycles."""
 
     max_bytes_per_cycle: int = 4 << 30
     """Bytes of segments a cycle; a single larger segment still gets its turn, alone."""

@@ -73,7 +73,7 @@ class WorkBeside:
         while self._works:
             steps = self._works[0].steps
             try:
-                wanted = next(steps) if job is None else steps.send(job.result())
+                self._start(next(steps) if job is None else steps.send(job.result()))
             except StopIteration as end:
                 self._ended.append(end.value)
                 self._works.popleft()
@@ -82,10 +82,13 @@ class WorkBeside:
                 self._works.popleft()
                 raise
             else:
-                self._job, self._job_since_ms = Future(), self._clock.monotonic_ms()
-                self._job.add_done_callback(lambda _: self._on_done())
-                threading.Thread(target=self._run, args=(wanted, self._job), name="large", daemon=True).start()
                 return
+
+    def _start(self, job: Job) -> None:
+        answers: Future[_Answers] = Future()
+        answers.add_done_callback(lambda _: self._on_done())
+        threading.Thread(target=self._run, args=(job, answers), name="large", daemon=True).start()
+        self._job, self._job_since_ms = answers, self._clock.monotonic_ms()
 
     def _run(self, job: Job, answers: Future[_Answers]) -> None:
         try:
