@@ -28,6 +28,7 @@ COMMANDS = {
     "check": "Try every setting and connection.",
     "fsck": "Prove the tables against their files and the log.",
     "compact": "Put small files together.",
+    "erase": "Take records of some keys out of a table for good.",
     "repair": "Give records their columns that were stored without.",
     "cat": "Print records as a consumer would read them.",
     "sql": "Query the tables.",

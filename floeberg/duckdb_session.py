@@ -1,4 +1,4 @@
-"""DuckDB on the tables, through the table door. The one module that knows DuckDB."""
+"""DuckDB on the tables, through the table door. With duckdb_condition.py all that knows DuckDB."""
 
 from __future__ import annotations
 

@@ -19,6 +19,11 @@ def schema_file_path(location: str, schema_id: int, checksum: int) -> str:
     return f"{companion_folder(location)}/schemas/{schema_id}-{checksum:08x}.txt"
 
 
+def erasure_folder(location: str) -> str:
+    """Of the reports of erasures."""
+    return f"{companion_folder(location)}/erasures"
+
+
 def auxiliary_folder(location: str, partition: int) -> str:
     """Of the log door's objects for one partition."""
     return f"{companion_folder(location)}/log_door/p={partition}"

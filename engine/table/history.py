@@ -11,6 +11,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from engine.table.history_limits import HistoryLimits
+from engine.table.properties import ERASED_PREFIX
 
 MAY_BE_UNANSWERED_MS = 5 * 60_000
 """A session knows its own unanswered commit by its snapshot's id. It tries for a minute, its last request may be silent
@@ -26,18 +27,20 @@ def expired(
     """The ids of those that go, oldest first, at most ``MOST_AT_ONCE``.
 
     It stays what a branch or a tag names; of a branch and its ancestors, what the branch's own rules keep, or
-    ``limits`` where it has none; of what is on no branch, what is not too old; and what is so young that who committed
-    it may not know yet.
+    ``limits`` where it has none, but for those from before an erasure; of what is on no branch, what is not too old;
+    and what is so young that who committed it may not know yet.
     """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
     kept = {ref.snapshot_id for ref in refs.values()}
     on_branches: set[int] = set()
     for ref in refs.values():
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
+            is_erased = False
             for place, snapshot in enumerate(lineage(by_id, ref.snapshot_id)):
                 on_branches.add(snapshot.snapshot_id)
-                if _keeps(ref, limits, place, now_ms - snapshot.timestamp_ms):
+                if not is_erased and _keeps(ref, limits, place, now_ms - snapshot.timestamp_ms):
                     kept.add(snapshot.snapshot_id)
+                is_erased = is_erased or erases(snapshot)
     kept.update(
         snapshot.snapshot_id
         for snapshot in snapshots
@@ -47,6 +50,20 @@ def expired(
     gone = [snapshot for snapshot in snapshots if snapshot.snapshot_id not in kept]
     gone.sort(key=lambda snapshot: snapshot.sequence_number or 0)
     return tuple(snapshot.snapshot_id for snapshot in gone[:MOST_AT_ONCE])
+
+
+def from_before_erasures(snapshots: Sequence[Snapshot], head: int | None) -> list[Snapshot]:
+    """The ancestors of the newest snapshot that erased something, as far as they are there, newest first."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
+    line = list(lineage(by_id, head))
+    newest = next((place for place, snapshot in enumerate(line) if erases(snapshot)), len(line))
+    return line[newest + 1 :]
+
+
+def erases(snapshot: Snapshot) -> bool:
+    """Whether records were erased by a snapshot: those before it have them still."""
+    told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    return any(name.startswith(ERASED_PREFIX) for name in told)
 
 
 def _keeps(ref: SnapshotRef, limits: HistoryLimits, place: int, age_ms: int) -> bool:

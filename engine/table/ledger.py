@@ -23,8 +23,8 @@ LINES_KEPT = 1 << 16
 class LedgerEntry:
     """One partition's line: offsets ``start <= offset < end`` were stored, under which digest.
 
-    ``epoch`` the newest leader epoch anybody committed under; ``digest`` of all records ever stored, in offset order;
-    ``log_start`` the stream's horizon: offsets below it are no longer served to consumers.
+    ``epoch`` the newest leader epoch anybody committed under; ``digest`` of all records ever stored, but for erased
+    ones, in offset order; ``log_start`` the stream's horizon: offsets below it are no longer served to consumers.
     """
 
     start: int

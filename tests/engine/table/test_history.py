@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from engine.errors import Invalid
 from engine.table.commit.session import COMMIT_PATIENCE_MS
@@ -35,6 +35,11 @@ def line(ages_hours: Iterable[float], *, first_id: int = 1, parent: int | None =
     return made
 
 
+def erased_at(snapshots: list[Snapshot], *ids: int) -> list[Snapshot]:
+    told = Summary(Operation.OVERWRITE, **{"floeberg.erased.0": "{}"})
+    return [one.model_copy(update={"summary": told}) if one.snapshot_id in ids else one for one in snapshots]
+
+
 def branch(snapshot_id: int, *, least: int | None = None, age_hours: float | None = None) -> SnapshotRef:
     return SnapshotRef(
         snapshot_id=snapshot_id,
@@ -59,6 +64,16 @@ OLD = (19, 18, 17, 16, 15, 14)
         pytest.param(line(OLD), {"main": branch(6)}, [1, 2, 3], id="newest_stay_however_old"),
         pytest.param(line((12, 11, 9, 8, 7, 6)), {"main": branch(6)}, [1, 2], id="older_than_the_limit"),
         pytest.param(line((9, 8, 7, 6, 5, 4, 3, 2)), {"main": branch(8)}, [1, 2], id="more_than_the_most"),
+        pytest.param(
+            erased_at(line((9, 8, 7, 6, 5)), 4), {"main": branch(5)}, [1, 2, 3], id="what_was_before_an_erasure_goes"
+        ),
+        pytest.param(
+            erased_at(line((9, 8, 7, 6, 0.05)), 2, 5),
+            {"main": branch(5, least=9), "kept": tag(3)},
+            [1, 2, 4],
+            id="an_erasure_is_above_a_branchs_own_rules_and_below_a_tag",
+        ),
+        pytest.param(erased_at(line([0.05] * 4), 4), {"main": branch(4)}, [], id="before_an_erasure_but_unanswered"),
         pytest.param(line([0.05] * 9), {"main": branch(9)}, [], id="young_ones_may_be_unanswered"),
         pytest.param(line(OLD), {"main": branch(6), "kept": tag(1)}, [2, 3], id="named_by_a_tag"),
         pytest.param(

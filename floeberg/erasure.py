@@ -1,0 +1,122 @@
+"""An erasure from its begin to its report, over one catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table.metadata import TableMetadata
+
+from engine.clock import Clock
+from engine.errors import Invalid
+from engine.table.catalog import access as catalogs
+from engine.table.commit.writer import TableWriter
+from engine.table.history import MAY_BE_UNANSWERED_MS, from_before_erasures
+from engine.table.proof.verifier import VerifiedErasure, Verifier
+from engine.table.topic_table import TopicTable
+from retention.erasure import EraseOrder, TableErasure
+from retention.erasure_condition import Condition
+from retention.erasure_finding import Finder, Found
+from retention.erasure_holders import names_old_files, refs_that_keep
+from retention.erasure_report import ErasureReport, ErasureReports, PartitionErased, hashed
+
+LATEST_SUFFIX = "__latest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eraser:
+    """``on_file`` is called for each file that was looked through."""
+
+    catalog: Catalog
+    writer: TableWriter
+    clock: Clock
+    on_file: Callable[[], object] = lambda: None
+
+    def erase(
+        self, table: TopicTable, condition: Condition, *, keys: Collection[bytes] = (), where: str | None = None
+    ) -> ErasureReport:
+        """``keys`` or ``where`` are what ``condition`` was made of. Raises Unavailable, Corrupt, CommitUnknown,
+        Invalid; what was committed before it stays, and is in the report."""
+        reports = ErasureReports(warehouse=table.warehouse, location=table.location, topic=table.topic)
+        report = self._new_report(table, keys, where)
+        reports.put(report)
+
+        def on_committed(now: TopicTable, done: Sequence[VerifiedErasure]) -> None:
+            report.note(now, done)
+            reports.put(report)
+
+        work = TableErasure(
+            table=table,
+            order=EraseOrder(erasure_id=report.erasure_id, at_ms=report.began_ms),
+            finder=Finder(condition=condition, on_file=self.on_file),
+            writer=self.writer,
+            verifier=Verifier(),
+            clock=self.clock,
+            on_committed=on_committed,
+        )
+        found = work.run()
+        for number, entry in work.table.ledger.items():
+            digest = entry.digest.to_text()
+            one = report.partitions.setdefault(number, PartitionErased(up_to=0, before=digest, after=digest))
+            one.up_to = entry.end
+        report.left = (*left_of(found), *map(str, work.failed.values()))
+        self._end_history(work.table, report)
+        report.ended_ms = self.clock.now_ms()
+        reports.put(report)
+        return report
+
+    def _new_report(self, table: TopicTable, keys: Collection[bytes], where: str | None) -> ErasureReport:
+        salt = self.clock.new_id()
+        return ErasureReport(
+            erasure_id=self.clock.new_id(),
+            topic=table.topic,
+            topic_id=table.topic_id,
+            table=".".join(table.identifier),
+            began_ms=self.clock.now_ms(),
+            salt=salt,
+            keys=tuple(sorted(hashed(bytes.fromhex(salt), key) for key in keys)),
+            condition=None if where is None else hashed(bytes.fromhex(salt), where.encode()),
+        )
+
+    def _end_history(self, table: TopicTable, report: ErasureReport) -> None:
+        self.writer.expire(table)
+        metadata = _metadata(self.catalog, table)
+        report.kept_by = tuple(refs_that_keep(table, metadata, report.files))
+        named = {ref.snapshot_id for name, ref in metadata.refs.items()}
+        old = [
+            snapshot.timestamp_ms
+            for snapshot in from_before_erasures(metadata.snapshots, metadata.current_snapshot_id)
+            if snapshot.snapshot_id not in named
+        ]
+        report.history_until_ms = max(old) + MAY_BE_UNANSWERED_MS if old else None
+
+    @staticmethod
+    def still_named(catalog: Catalog, table: TopicTable, report: ErasureReport) -> list[str]:
+        """What names an old file now, in words. Raises Unavailable, Corrupt."""
+        metadata = _metadata(catalog, table)
+        named = list(refs_that_keep(table, metadata, report.files))
+        if names_old_files(table, metadata, report.files):
+            named.append("the table's history names old files")
+        latest = (*table.identifier[:-1], table.identifier[-1] + LATEST_SUFFIX)
+        beside = catalogs.load(catalog, latest)
+        if beside is not None and names_old_files(table, beside.metadata, report.files):
+            named.append(f"the table {'.'.join(latest)} names old files")
+        return named
+
+
+def left_of(found: Found) -> list[str]:
+    """What a look found and can't be erased, and why."""
+    left = [
+        f"{len(one.offsets)} records of partition {one.file.partition} {one.file.range} are in files that another "
+        "program wrote, which are not written again"
+        for one in found.adopted
+    ]
+    return [*left, *map(str, found.unreadable.values())]
+
+
+def _metadata(catalog: Catalog, table: TopicTable) -> TableMetadata:
+    loaded = catalogs.load(catalog, table.identifier)
+    if loaded is None:
+        raise Invalid("the topic's table is gone from the catalog", topic=table.topic)
+    return loaded.metadata
