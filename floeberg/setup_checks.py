@@ -12,7 +12,8 @@ from pyiceberg.catalog import Catalog
 from engine.broker import Broker
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
-from engine.formats.format_facts import facts_of, format_of_schema_file
+from engine.formats.format_facts import facts_of, format_of_schema_file, formats_with_schemas
+from engine.formats.format_guess import AUTO
 from engine.kafka_log.log_directory import scan_log_directories
 from engine.schemas.folder import SchemaFolder, read_schema
 from engine.schemas.http import RegistryHttp
@@ -156,7 +157,8 @@ def _check_source(name: str, rule: TopicSettings, clock: Clock) -> CheckResult:
     if alone is not None:
         read_schema(rule.schema_path, alone, rule.schema_path.parent)
         return good(name, f"the schema {rule.schema_path} can be used")
-    endings = {one: facts_of(one).schema_endings for one in sorted({rule.value, rule.key})}
+    formats = formats_with_schemas() if rule.value == AUTO else sorted({rule.value, rule.key})
+    endings = {one: facts_of(one).schema_endings for one in formats}
     wanted = " or ".join(f"<id>{ending}" for some in endings.values() for ending in some)
     if not rule.schema_path.is_dir():
         raise Invalid(f"there is no folder {rule.schema_path}", next_step=f"make it, and put {wanted} files into it")
@@ -179,7 +181,7 @@ def _check_registry(name: str, rule: TopicSettings, settings: RegistrySettings, 
     registry = SchemaRegistry(RegistryHttp(registry_access(settings), clock))
     count = len(registry.subjects(""))
     answers = f"{count} subjects at {', '.join(settings.url)}"
-    if not settings.use_latest or any(letter in rule.name for letter in "*?["):
+    if not settings.use_latest or rule.value == AUTO or any(letter in rule.name for letter in "*?["):
         return good(name, answers)
     subjects = subject_rule(settings)
     names = subjects.subjects(rule.name, Role.VALUE, lambda: registry.subjects(f"{rule.name}-"))

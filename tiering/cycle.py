@@ -24,8 +24,8 @@ from tiering.kept_reports import KeptReports
 from tiering.observation import PartitionState
 from tiering.observer import Observed, StateObserver
 from tiering.partition_record import PartitionRecords, report_partition
-from tiering.planner import PlannedRange, RangePlan, Waiting, partitions_with_work, plan_ranges
-from tiering.range_work import RangeWork, ReadyAppend, WorkDone
+from tiering.planner import PartitionWork, PlannedRange, RangePlan, Waiting, partitions_with_work, plan_ranges
+from tiering.range_work import RangeWork, ReadyAppend, WorkDone, first_records
 from tiering.segment_hold import SegmentHold
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
@@ -106,24 +106,28 @@ class Cycle:
         """See that what can be planned has tables, which somebody else may have made and filled."""
         topics, limits = self._parts.topics, self._parts.limits
         columns_first = [
-            (state.partition, 0.0)
+            PartitionWork(partition=state.partition)
             for state in observed.states
             if state.is_leader and state.failure is None and topics.of(state.partition).wants_newest
         ]
         now_ms = self._parts.clock.monotonic_ms()
-        ready, failures = topics.prepare(
+        done = topics.prepare(
             chain(columns_first, partitions_with_work(observed.states, limits, now_ms=now_ms)),
             most_tasks=limits.max_tasks_per_cycle,
             cluster_id=observed.cluster_id,
             known=observed.known,
+            read=first_records,
         )
-        for partition, error in failures.items():
+        for partition, error in done.failures.items():
             self._fail(partition, error)
 
         def seen_to(state: PartitionState) -> PartitionState:
-            if state.partition in failures:
-                return replace(state, failure=failures[state.partition])
-            return self._parts.observer.with_table(state) if state.partition.topic_id in ready else state
+            topic_id = state.partition.topic_id
+            if state.partition in done.failures:
+                return replace(state, failure=done.failures[state.partition])
+            if topic_id in done.ready:
+                return self._parts.observer.with_table(state)
+            return replace(state, undecided=done.undecided.get(topic_id))
 
         return replace(observed, states=tuple(map(seen_to, observed.states)))
 

@@ -79,8 +79,9 @@ class PartitionState:
     ``untiered_since_ms`` (monotonic): since when stable records have waited beyond the ledger's end, None while there
     are none. ``stopped``: why an operator must look before this partition goes on. ``failing``: why it failed the last
     times, while it is not yet time to try again. ``failure``: why its log or its table can't be had now.
-    ``has_table``: its table was seen to in this cycle; False where that failed, or others came first. ``under_way``:
-    ranges of an earlier cycle's plan are being worked on.
+    ``has_table``: its table was seen to in this cycle; False where that failed, or others came first. ``undecided``:
+    why there can be none yet, for the format of its values is still to be found. ``under_way``: ranges of an earlier
+    cycle's plan are being worked on.
     """
 
     partition: TopicIdPartition
@@ -99,6 +100,7 @@ class PartitionState:
     failing: str | None = None
     failure: FloebergError | None = None
     has_table: bool = True
+    undecided: str | None = None
     under_way: bool = False
 
     @property

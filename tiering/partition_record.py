@@ -181,6 +181,7 @@ def report_partition(
         topic=who.topic,
         partition=who.partition,
         table=None if topic.table is None else ".".join(topic.table.identifier),
+        value_format=None if topic.rule.is_open else topic.rule.value_format,
         native=state.native,
         leader_here=state.is_leader,
         tiered_start=None if entry is None else entry.start,

@@ -35,6 +35,7 @@ class Waiting(StrEnum):
     NOT_LOCAL = "offsets that come next are neither in the log directory nor deleted"
     STOPPED = "stopped until an operator looks at it"
     RETRY = "failed several times in a row and is tried again later"
+    FORMAT = "the topic's first values don't tell their format yet"
     LIMIT = "its turn comes in a later cycle"
     UNDER_WAY = "its ranges are being worked on"
 
@@ -75,6 +76,15 @@ class PlannedRange:
     def is_large(self, limits: TieringLimits) -> bool:
         """It takes so long that others should not wait for it."""
         return self.size_bytes >= limits.small_range_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWork:
+    """What a partition has ready, limits apart; ``share``: what the first range takes of ``max_tasks_per_cycle``."""
+
+    partition: TopicIdPartition
+    ranges: tuple[PlannedRange, ...] = ()
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +167,8 @@ def plan_ranges(
         if ranges and state.has_table:
             queues.append(ranges)
         elif ranges and state.failure is None:
-            reason = WaitingReason(kind=Waiting.LIMIT, offset=ranges[0].range.start)
+            kind = Waiting.LIMIT if state.undecided is None else Waiting.FORMAT
+            reason = WaitingReason(kind=kind, offset=ranges[0].range.start, detail=state.undecided)
         if reason is not None:
             waiting[state.partition] = reason
     chosen: list[PlannedRange] = []
@@ -184,14 +195,14 @@ def plan_ranges(
 
 def partitions_with_work(
     states: Iterable[PartitionState], limits: TieringLimits, *, now_ms: int
-) -> Iterator[tuple[TopicIdPartition, float]]:
-    """Those that a plan has ranges for, limits apart and as far as their tables can be had, found one by one; with what
-    the first range takes of ``max_tasks_per_cycle``."""
+) -> Iterator[PartitionWork]:
+    """Of those that a plan has ranges for, limits apart and as far as their tables can be had, found one by one."""
     for state in states:
         if state.failure is None:
             ranges, _ = _plan_partition(state, now_ms=now_ms)
             if ranges:
-                yield state.partition, _share_of_task(ranges[0], limits)
+                share = _share_of_task(ranges[0], limits)
+                yield PartitionWork(partition=state.partition, ranges=tuple(ranges), share=share)
 
 
 def _share_of_task(planned: PlannedRange, limits: TieringLimits) -> float:

@@ -18,8 +18,10 @@ from engine.kafka_log.segment import (
     list_transaction_indexes,
     read_transaction_index,
 )
+from engine.kafka_log.segment_reader import read_segment
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
+from engine.records.records import Records
 from engine.table.commit.range_append import RangeAppend
 from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.topic_partition import TopicIdPartition
@@ -28,6 +30,7 @@ from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 from tiering.spool import is_of_topic
 from tiering.tiered_topics import TieredTopic, TieredTopics
 from topics.needs_schemas import NeedsSchemas
+from topics.value_sample import SAMPLE_BLOCK_BYTES
 from workers.workers import ReadBackTask, Workers, proof_of, read_back
 
 _SCHEMA_ROUNDS = 8
@@ -78,6 +81,26 @@ def aborted_transactions(segment: Path, wanted: OffsetRange) -> tuple[AbortedTra
     """
     indexes = list_transaction_indexes(segment.parent, base_offset=base_offset_in(segment) or 0)
     return aborted_in(chain.from_iterable(map(read_transaction_index, indexes)), wanted)
+
+
+def first_records(ranges: Iterable[PlannedRange]) -> Iterator[Records]:
+    """The committed records of ranges in blocks, read as far as somebody asks for them. Raises Corrupt, Unavailable."""
+    for planned in ranges:
+        yield from read_segment(
+            planned.path,
+            partition=planned.partition,
+            offsets=planned.range,
+            aborted=_aborted(planned),
+            block_bytes=SAMPLE_BLOCK_BYTES,
+            closed=planned.closed,
+            position=planned.position,
+        )
+
+
+def _aborted(planned: PlannedRange) -> tuple[AbortedTransaction, ...]:
+    if planned.spooled is not None:
+        return aborted_in(planned.spooled.aborted, planned.range)
+    return aborted_transactions(planned.path, planned.range)
 
 
 class RangeWork:
@@ -136,10 +159,6 @@ class RangeWork:
         return done
 
     def _task(self, planned: PlannedRange) -> RewriteTask:
-        if planned.spooled is not None:
-            aborted = aborted_in(planned.spooled.aborted, planned.range)
-        else:
-            aborted = aborted_transactions(planned.path, planned.range)
         return RewriteTask(
             table=self._topics.of(planned.partition).facts(),
             partition=planned.partition,
@@ -147,7 +166,7 @@ class RangeWork:
             leader_epoch=planned.leader_epoch,
             segment_path=planned.path,
             closed=planned.closed,
-            aborted=aborted,
+            aborted=_aborted(planned),
             attempt=self._clock.new_id(),
             position=planned.position,
             size_bytes=planned.size_bytes,

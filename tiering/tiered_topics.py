@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from engine.clock import Clock
-from engine.errors import FloebergError, Unavailable
+from engine.errors import FloebergError, Invalid, Unavailable
 from engine.formats.proposals import first_fields
 from engine.parquet.settings import ParquetSettings
 from engine.table.commit.judge import check_same
@@ -14,6 +15,8 @@ from engine.table.commit.writer import TableWriter
 from engine.table.ledger import LedgerEntry, Outcome
 from engine.table.topic_table import TableFacts, TopicTable
 from engine.topic_partition import TopicIdPartition
+from tiering.open_format import OpenFormat, ReadRanges
+from tiering.planner import PartitionWork, PlannedRange
 from tiering.tiering_limits import TieringLimits
 from topics.needs_schemas import NeedsSchemas
 from topics.topic_rule import TopicRule, rule_of
@@ -33,17 +36,12 @@ class TieredTopic:
         self.topic_id = topic_id
         self.rule = rule
         self.table: TopicTable | None = None
+        self._asked = rule
         self._writer = writer
         self._clock = clock
         self._limits = limits
-        self.schemas = TopicSchemas(
-            topic=topic,
-            rule=rule,
-            writer=writer,
-            clock=clock,
-            patience_ms=limits.schema_patience_ms,
-            retry_ms=limits.schema_retry_ms,
-        )
+        self._schemas = None if rule.is_open else self._schemas_of(rule)
+        self._open_format = OpenFormat(rule, topic, clock=clock, limits=limits)
         self._opened_at_ms: int | None = None
         self._ask_newest_at_ms: int | None = 0 if rule.use_latest else None
 
@@ -52,6 +50,40 @@ class TieredTopic:
         if self._opened_at_ms is None:
             self.table = self._writer.open(self.topic, self.topic_id)
             self._opened_at_ms = self._clock.monotonic_ms()
+            if self._asked.is_open and self.table is not None and self.table.codec.name != self.rule.value_format:
+                self._settle(self._asked.settled_by(self.table))
+
+    @property
+    def schemas(self) -> TopicSchemas:
+        """Those of the topic's table."""
+        assert self._schemas is not None, "there is no table before its format is known"
+        return self._schemas
+
+    def find_format(self, ranges: Sequence[PlannedRange], read: ReadRanges) -> str | None:
+        """Settle the rule, where it leaves the format open, by the first values of ``ranges`` of one partition, none
+        of which is tiered; why that can't be done yet, or None. Raises Corrupt, Unavailable when these can't be read.
+        """
+        if not self.rule.is_open:
+            return None
+        guess = self._open_format.find(ranges, read)
+        if guess is None:
+            return self._open_format.why
+        self._settle(self.rule.settled_as(guess))
+        return None
+
+    def _settle(self, rule: TopicRule) -> None:
+        self.rule = rule
+        self._schemas = self._schemas_of(rule)
+
+    def _schemas_of(self, rule: TopicRule) -> TopicSchemas:
+        return TopicSchemas(
+            topic=self.topic,
+            rule=rule,
+            writer=self._writer,
+            clock=self._clock,
+            patience_ms=self._limits.schema_patience_ms,
+            retry_ms=self._limits.schema_retry_ms,
+        )
 
     def check_settings(self) -> None:
         """That the settings keep the topic as its table was made to. Raises Invalid."""
@@ -77,14 +109,28 @@ class TieredTopic:
 
         ``is_gone``: the broker has this incarnation no more, what is left of it lies in the spool.
         """
-        rule = self.rule
-        codec, key_codec = rule.codec, rule.key_codec
         if self.table is not None:
             self._require_warehouse(self.table)
             if not is_gone:
-                check_same(self.table, cluster_id, rule.layout, codec, key_codec)
+                check_same(self.table, cluster_id, self.rule.layout, self.rule.codec, self.rule.key_codec)
             return
-        self.table = self._writer.ensure(
+        try:
+            self.table = self._made(cluster_id, is_gone=is_gone)
+        except Invalid:
+            # Another daemon, whose partitions begin with other values, was quicker: its table's word counts.
+            if not self._asked.is_open:
+                raise
+            self.mark_stale()
+            self.open()
+            if self.table is None:
+                raise
+            self.check_settings()
+        self._opened_at_ms = self._clock.monotonic_ms()
+
+    def _made(self, cluster_id: str, *, is_gone: bool) -> TopicTable:
+        rule = self.rule
+        codec, key_codec = rule.codec, rule.key_codec
+        return self._writer.ensure(
             topic=self.topic,
             topic_id=self.topic_id,
             cluster_id=cluster_id,
@@ -95,7 +141,6 @@ class TieredTopic:
             key_fields=() if key_codec is None else first_fields(key_codec),
             is_gone=is_gone,
         )
-        self._opened_at_ms = self._clock.monotonic_ms()
 
     def _require_warehouse(self, table: TopicTable) -> None:
         """A disk that is not mounted leaves an empty folder that could be written to as well: files would go to the
@@ -157,6 +202,17 @@ class TieredTopic:
         if refused or result.table.foreign is not None:
             self.mark_stale()
         return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """``ready``: the ids of topics that have tables; ``failures``: why those of partitions can't be had, and ``errors``
+    those of whole topics; ``undecided``: why the format of others is not known yet."""
+
+    ready: set[str] = field(default_factory=set)
+    failures: dict[TopicIdPartition, FloebergError] = field(default_factory=dict)
+    errors: dict[str, FloebergError] = field(default_factory=dict)
+    undecided: dict[str, str] = field(default_factory=dict)
 
 
 class TieredTopics:
@@ -233,43 +289,63 @@ class TieredTopics:
 
     def prepare(
         self,
-        wanted: Iterable[tuple[TopicIdPartition, float]],
+        wanted: Iterable[PartitionWork],
         *,
         most_tasks: int,
         cluster_id: str,
         known: Collection[str],
-    ) -> tuple[set[str], dict[TopicIdPartition, FloebergError]]:
+        read: ReadRanges,
+    ) -> Prepared:
         """See that the topics of ``wanted`` have tables, with the columns they get before their first record, in this
         order and until those partitions together, each with its share, take ``most_tasks``. A share that makes a table
         is a whole task: that costs about as much. What fails takes no other's place.
 
-        Returns the ids of those topics, and why the tables of other partitions can't be had.
+        A topic whose format is open gets its table once some partition's ranges tell it.
         """
-        errors: dict[str, FloebergError] = {}
-        ready: set[str] = set()
-        failures: dict[TopicIdPartition, FloebergError] = {}
+        done = Prepared()
         tasks = 0.0
-        for who, share in wanted:
-            topic = self._topics[who.topic_id]
-            is_new = topic.table is None
-            if who.topic_id not in ready and who.topic_id not in errors:
-                try:
-                    self._prepare(topic, cluster_id, is_gone=who.topic_id not in known)
-                    ready.add(who.topic_id)
-                except FloebergError as error:
-                    errors[who.topic_id] = error
-            if who.topic_id in errors:
-                failures[who] = errors[who.topic_id]
+        for work in wanted:
+            who, topic_id = work.partition, work.partition.topic_id
+            is_new = self._topics[topic_id].table is None
+            if topic_id not in done.ready and topic_id not in done.errors:
+                self._prepare(work, done, cluster_id=cluster_id, is_gone=topic_id not in known, read=read)
+            if topic_id in done.errors:
+                done.failures[who] = done.errors[topic_id]
+            if topic_id not in done.ready:
                 continue
-            tasks += 1 if is_new and share else share
+            tasks += 1 if is_new and work.share else work.share
             if tasks >= most_tasks:
                 break
-        return ready, failures
+        return done
 
-    def _prepare(self, topic: TieredTopic, cluster_id: str, *, is_gone: bool) -> None:
-        topic.ensure(cluster_id, is_gone=is_gone)
-        if topic.wants_newest:
-            topic.add_newest()
+    def _prepare(
+        self,
+        work: PartitionWork,
+        done: Prepared,
+        *,
+        cluster_id: str,
+        is_gone: bool,
+        read: ReadRanges,
+    ) -> None:
+        topic_id = work.partition.topic_id
+        topic = self._topics[topic_id]
+        try:
+            why = topic.find_format(work.ranges, read)
+        except FloebergError as error:
+            # Another partition's values may tell.
+            done.failures[work.partition] = error
+            return
+        if why is not None:
+            done.undecided[topic_id] = why
+            return
+        try:
+            topic.ensure(cluster_id, is_gone=is_gone)
+            if topic.wants_newest:
+                topic.add_newest()
+        except FloebergError as error:
+            done.errors[topic_id] = error
+        else:
+            done.ready.add(topic_id)
 
     def _made(self, who: TopicIdPartition) -> TieredTopic | None:
         rule = rule_of(who.topic, self._rules)

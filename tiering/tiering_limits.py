@@ -50,6 +50,9 @@ class TieringLimits:
     schema_retry_ms: int = 300_000
     """How long an id stays given up before it is asked for again."""
 
+    format_patience_ms: int = 300_000
+    """How long a topic's few first values, when they are text or bytes, wait for more to tell its format by."""
+
     stopped_retry_ms: int = 60_000
     """How often a partition that was stopped is looked at again: an operator may have repaired what was wrong."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """One partition. Offsets are None where they are not known.
+    """One partition. Offsets are None where they are not known, ``value_format`` while it is still to be found.
 
     ``tiered_end`` the first offset not in the table; ``stable_end`` the first one that is not committed in Kafka;
     ``lag_ms`` how long the oldest stable record beyond ``tiered_end`` has waited, as this process saw it, 0 when none
@@ -25,6 +25,7 @@ class PartitionStatus:
     topic: str
     partition: int
     table: str | None = None
+    value_format: str | None = None
     native: bool = False
     leader_here: bool = True
     tiered_start: int | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from engine.formats.codec import CodecSpec
+from engine.formats.format_guess import AUTO, FormatGuess
 from engine.schemas.source import SchemaSource
 from engine.table.columns import TableLayout
 from engine.table.commit.judge import check_settings
@@ -20,10 +21,11 @@ _INTERNAL_PREFIX = "__"
 class TopicRule:
     """How the topics whose name matches ``pattern`` (a shell glob) are kept.
 
-    ``value_format`` names a codec (raw, string, avro, …) and ``codec_options`` are its own, ``key_options`` those of
-    the codec that the layout's ``key`` names. ``schema_source`` resolves the ids that values and keys carry and is
-    None for formats that have none; with ``use_latest`` a table has the columns of the newest schemas before the first
-    record. The stable records of the active segment are tiered when they have waited for ``freshness_ms``; with None
+    ``value_format`` names a codec (raw, string, avro, …), or is AUTO, until a topic's values, or its table, tell.
+    ``codec_options`` are its own, ``key_options`` those of the codec that the layout's ``key`` names. ``schema_source``
+    resolves the ids that values and keys carry and is None for formats that have none; with ``use_latest`` a table has
+    the columns of the newest schemas before the first record. ``infers``: the values name no schema, though there is a
+    source. The stable records of the active segment are tiered when they have waited for ``freshness_ms``; with None
     they wait for the segment to close. ``clustering``: what compaction sorts rows by, None for stream order.
     """
 
@@ -36,6 +38,28 @@ class TopicRule:
     use_latest: bool = False
     freshness_ms: int | None = None
     clustering: Clustering | None = None
+    infers: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the format is still to be found."""
+        return self.value_format == AUTO
+
+    def settled_by(self, table: TopicTable) -> TopicRule:
+        """The rule with the format of the topic's table, where it leaves that open."""
+        if not self.is_open:
+            return self
+        return replace(
+            self,
+            value_format=table.codec.name,
+            codec_options={**table.codec.options, **self.codec_options},
+            infers=not any(schema_id >= 0 for schema_id in table.codec.schemas),
+        )
+
+    def settled_as(self, guess: FormatGuess) -> TopicRule:
+        """The rule with the format that was found."""
+        assert self.is_open, "a format that is set is not found"
+        return replace(self, value_format=guess.name, infers=not guess.names_schemas)
 
     @property
     def codec(self) -> CodecSpec:
@@ -48,7 +72,8 @@ class TopicRule:
 
     def check_table(self, table: TopicTable) -> None:
         """That the table was made as this rule says. Raises Invalid."""
-        check_settings(table, self.layout, self.codec, self.key_codec)
+        settled = self.settled_by(table)
+        check_settings(table, settled.layout, settled.codec, settled.key_codec)
 
     def matches(self, topic: str) -> bool:
         """Topics of Kafka's own (``__consumer_offsets``, …) match only a pattern that begins as they do."""

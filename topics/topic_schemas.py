@@ -151,7 +151,8 @@ class SchemaInference:
         )
         self._of_keys = of_keys
         self._inference = facts_of(schema_format).inference
-        self._may_infer = self._inference is not None and rule.schema_source is None
+        has_source = rule.schema_source is not None and (of_keys or not rule.infers)
+        self._may_infer = self._inference is not None and not has_source
         self._records = int(options.get(INFER_RECORDS, DEFAULT_INFER_RECORDS))
         self._fruitless = 0
 

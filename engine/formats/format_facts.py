@@ -40,6 +40,19 @@ class SchemaFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recognition:
+    """How values that name no schema show that they have the format.
+
+    ``test``: a value, not empty -> whether it may be one. ``words``: what such values are, in the plural.
+    ``is_certain``: no value passes by chance.
+    """
+
+    test: str
+    words: str
+    is_certain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FormatFacts:
     """One format, of values and of keys.
 
@@ -52,6 +65,8 @@ class FormatFacts:
     dataclass, one field an option, made by ``of(texts)``, which raises Invalid. ``columns_option``: which of them
     declares the columns.
     ``spelling_columns``, ``rest_column``, ``type_column``: what the codec notes of a value beside its fields.
+    ``recognition``: None where only a setting, or a schema's id, can tell. The first format in order that recognizes a
+    topic's values is taken for theirs.
     """
 
     name: str
@@ -64,6 +79,7 @@ class FormatFacts:
     spelling_columns: tuple[str, ...] = ()
     rest_column: str | None = None
     type_column: str | None = None
+    recognition: Recognition | None = None
 
     @property
     def needs_schemas(self) -> bool:
@@ -110,6 +126,9 @@ FORMATS: dict[str, FormatFacts] = {
             inference="engine.formats.json.inference:merged_schema",
             spelling_columns=(FORM_COLUMN, FORMER_FORM_COLUMN),
             rest_column=REST_COLUMN,
+            recognition=Recognition(
+                test="engine.formats.json.recognition:is_object", words="JSON objects", is_certain=True
+            ),
         ),
         FormatFacts(
             name="csv",
@@ -117,7 +136,12 @@ FORMATS: dict[str, FormatFacts] = {
             options="engine.formats.csv.dialect:CsvDialect",
             columns_option="columns",
         ),
-        FormatFacts(name="string", codec="engine.formats.plain:STRING", plain_key="string"),
+        FormatFacts(
+            name="string",
+            codec="engine.formats.plain:STRING",
+            plain_key="string",
+            recognition=Recognition(test="engine.formats.plain:is_text", words="text"),
+        ),
         FormatFacts(name="raw", codec="engine.formats.plain:RAW", plain_key="binary"),
     )
 }
@@ -130,6 +154,11 @@ def noted_columns() -> list[str]:
     """The columns that some codec fills beside a value's fields."""
     beside = [(*facts.spelling_columns, facts.rest_column, facts.type_column) for facts in FORMATS.values()]
     return [name for names in beside for name in names if name is not None]
+
+
+def formats_with_schemas() -> tuple[str, ...]:
+    """Those whose values may name schemas."""
+    return tuple(facts.name for facts in FORMATS.values() if facts.schemas is not None)
 
 
 def facts_of(name: str) -> FormatFacts:

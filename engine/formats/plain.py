@@ -38,6 +38,20 @@ class PlainFormat:
         return add_fields(existing, self.column)
 
 
+_CONTROLS = frozenset(range(0x20)) - frozenset(b"\t\n\r")
+
+
+def is_text(value: bytes) -> bool:
+    """Whether a value is text in UTF-8 that somebody wrote: numbers' bytes are often UTF-8 too."""
+    if not _CONTROLS.isdisjoint(value):
+        return False
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 RAW = PlainFormat(name="raw", column=pa.field("value", pa.binary()))
 STRING = PlainFormat(name="string", column=pa.field("value", pa.string()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,15 +47,25 @@ def check(
     if as_json:
         print_json({"good": not wrong, "checks": [asdict(result) for result in results]})
     else:
-        out.print(f"[bold red]{len(wrong)} of {len(results)} are wrong[/]" if wrong else "[bold green]all is well[/]")
+        out.print(_verdict(results))
     if wrong:
         exit_with(FOUND_SOMETHING)
+
+
+def _verdict(results: Sequence[CheckResult]) -> str:
+    wrong, notes = (sum(result.verdict is verdict for result in results) for verdict in (Verdict.WRONG, Verdict.NOTE))
+    if wrong:
+        return f"[bold red]{wrong} of {len(results)} are wrong[/]"
+    if notes:
+        return f"[bold yellow]nothing is wrong; {notes} of {len(results)} are worth a look[/]"
+    return "[bold green]all is well[/]"
 
 
 def _results(command: CommandContext, *, with_spark: bool, patience_s: int | None) -> Iterator[CheckResult]:
     """``patience_s``: the canary's; None: it stays at home."""
     from engine.broker import KafkaBroker
     from floeberg import setup_checks as checks
+    from floeberg.topic_checks import check_topics
 
     clock = SystemClock()
     settings = command.settings
@@ -81,6 +91,10 @@ def _results(command: CommandContext, *, with_spark: bool, patience_s: int | Non
         yield from checks.check_tables(command.tables, settings, clock)
     except FloebergError as error:
         yield CheckResult(name="tables", verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
+    try:
+        yield from check_topics(command.tables, settings, clock)
+    except FloebergError as error:
+        yield CheckResult(name="topics", verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
     yield guarded("warehouse", lambda: checks.check_warehouse(command.catalog, clock))
     yield from checks.check_schemas(settings, clock)
     if with_spark:

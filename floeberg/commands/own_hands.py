@@ -57,6 +57,7 @@ def own_hands(
                 yield answered
 
     rule = rule_of(table.topic, topic_rules(command.settings, sources))
+    rule = None if rule is None else rule.settled_by(table)
     if rule is None or rule.value_format != table.codec.name:
         found = "no [[topics]] names it" if rule is None else f"the settings say {rule.value_format}"
         raise Invalid(f"The topic's table has {table.codec.name} values, and {found}", topic=table.topic)

@@ -22,7 +22,8 @@ from pydantic import (
 )
 
 from engine.errors import Invalid
-from engine.formats.format_facts import ENVELOPES, FORMATS, FormatFacts
+from engine.formats.format_facts import ENVELOPES, FORMATS, FormatFacts, format_of_schema_file, formats_with_schemas
+from engine.formats.format_guess import AUTO
 from engine.parquet.row_counts import DEFAULT_WINDOW_ROWS, MOST_WINDOW_ROWS, ROW_GROUP_ROWS
 from floeberg.settings.registry import URL_SCHEMES, RegistrySettings
 from floeberg.settings.section import Section, split_list
@@ -38,6 +39,8 @@ _LEFT_OUT = {
 }
 _FRESHNESS_MS = 60_000
 """With Kafka's own settings a quiet topic closes a segment after seven days: nobody waits that long for a table."""
+
+_FILE = "schemas is one file, for values that name no schema"
 
 _OPTIONS_PREFIX = {"value": "", "key": "key_"}
 """What stands before a format's name in the name of the table with its options."""
@@ -56,6 +59,7 @@ SchemasSetting = Annotated[
 class TopicSettings(Section):
     """How the topics whose name matches ``name`` (a glob) are kept; the first match wins.
 
+    ``value = "auto"``: a topic's format is found from its first values, and fixed in its table.
     ``schemas``: a folder, a schema's file or a registry. ``on_conflict``: what becomes of a field whose type its column
     can't take. ``unwrap``: the envelope whose content the columns show. ``infer_records``: values without a schema have
     the columns they keep once the table holds so many offsets. ``freshness_ms``: how long records of a segment that is
@@ -67,7 +71,7 @@ class TopicSettings(Section):
     model_config = ConfigDict(frozen=True, extra="allow", str_strip_whitespace=True)
 
     name: Annotated[str, Field(min_length=1)] = "*"
-    value: str = "raw"
+    value: str = AUTO
     key: str = "string"
     schemas: SchemasSetting | None = None
     on_conflict: Literal["sibling", "raw"] = "sibling"
@@ -81,7 +85,7 @@ class TopicSettings(Section):
     @field_validator("value", "key", "unwrap", mode="before")
     @classmethod
     def _check_name(cls, value: object, info: ValidationInfo) -> object:
-        names = _NAMES[str(info.field_name)]
+        names = [*((AUTO,) if info.field_name == "value" else ()), *_NAMES[str(info.field_name)]]
         if value is not None and value not in names:
             raise ValueError(f"it is {_either(names)}, not {value!r}")
         return value
@@ -95,19 +99,21 @@ class TopicSettings(Section):
 
     @model_validator(mode="after")
     def _check_schemas(self) -> Self:
-        chosen = {setting: FORMATS[getattr(self, setting)] for setting in _OPTIONS_PREFIX}
+        value, key = FORMATS.get(self.value), FORMATS[self.key]
+        chosen = {"key": key} if value is None else {"value": value, "key": key}
         if not self.schemas:
             for setting, facts in chosen.items():
                 if facts.needs_schemas:
                     raise ValueError(f'{setting} = "{facts.name}" needs schemas: a folder or a registry\'s http(s) URL')
-        elif not any(facts.schemas for facts in chosen.values()):
+        elif value is not None and not any(facts.schemas for facts in chosen.values()):
             raise ValueError(f'schemas makes sense with values or keys that have some, not with "{self.value}"')
-        if self.infer_records is not None and (chosen["value"].inference is None or self.schemas):
+        elif value is None and self.schema_path is not None and format_of_schema_file(self.schema_path):
+            raise ValueError(f'name the format, value = "{format_of_schema_file(self.schema_path)}": {_FILE}')
+        if self.infer_records is not None and value is not None and (value.inference is None or self.schemas):
             inferring = _either(facts.name for facts in FORMATS.values() if facts.inference)
             raise ValueError(f"infer_records makes sense with value = {inferring} and no schemas")
-        if self.unwrap is not None and chosen["value"].schemas is None:
-            having = _either(facts.name for facts in FORMATS.values() if facts.schemas)
-            raise ValueError(f'unwrap makes sense with {having}, not with "{self.value}"')
+        if self.unwrap is not None and (value is None or value.schemas is None):
+            raise ValueError(f'unwrap makes sense with {_either(formats_with_schemas())}, not with "{self.value}"')
         return self
 
     @model_validator(mode="after")
@@ -151,9 +157,11 @@ class TopicSettings(Section):
 
     def format_options(self, setting: str) -> dict[str, str]:
         """The options of the format that ``setting``, value or key, names, as its codec takes them."""
-        facts = FORMATS[getattr(self, setting)]
+        facts = FORMATS.get(getattr(self, setting))
+        if facts is None or facts.options is None:
+            return {}
         table = _OPTIONS_PREFIX[setting] + facts.name
-        return {} if facts.options is None else _options(facts, resolve_name(facts.options), table, self._tables[table])
+        return _options(facts, resolve_name(facts.options), table, self._tables[table])
 
     @property
     def registry(self) -> RegistrySettings | None:

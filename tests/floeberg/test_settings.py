@@ -37,7 +37,7 @@ def test_bootstrap_and_log_dirs_are_enough(tmp_path: Path) -> None:
     assert settings.broker.log_dirs == (Path("/kafka"),)
     assert settings.data_dir == tmp_path / "floeberg-data"
     assert str(settings.log_door.listen) == "127.0.0.1:7810"
-    assert [(topic.name, topic.value, topic.key) for topic in settings.topics] == [("*", "raw", "string")]
+    assert [(topic.name, topic.value, topic.key) for topic in settings.topics] == [("*", "auto", "string")]
 
 
 def test_example_file_is_valid_and_its_commented_lines_are_the_defaults(tmp_path: Path) -> None:
@@ -131,11 +131,13 @@ def test_columns_that_a_topic_is_clustered_by_reach_its_rule(tmp_path: Path) -> 
         (LEAST + '[[topics]]\ncluster_by = ["a"]\ncluster_window_rows = 2000000\n', "equal to 1048576, not 2000000"),
         (LEAST + '[[topics]]\nkey = "int"\n', r"number 1, key: it is .*\"string\" or \"raw\", not 'int'"),
         (
-            LEAST + '[[topics]]\nschemas = "x"\n',
+            LEAST + '[[topics]]\nvalue = "raw"\nschemas = "x"\n',
             'schemas makes sense with values or keys that have some, not with "raw"',
         ),
         (LEAST + '[[topics]]\nvalue = "avro"\nschemas = "x"\ninfer_records = 5\n', 'with value = "json"'),
-        (LEAST + '[[topics]]\nunwrap = "debezium"\n', "unwrap"),
+        (LEAST + '[[topics]]\nunwrap = "debezium"\n', 'unwrap makes sense with "avro", .*, not with "auto"'),
+        (LEAST + '[[topics]]\nschemas = "click.json"\n', 'name the format, value = "json": schemas is one file'),
+        (LEAST + '[[topics]]\nvalue = "cvs"\n', 'value: it is "auto", "avro", .* or "raw", not \'cvs\''),
         (LEAST + AVRO + '{url = "ftp://h"}\n', "schemas, registry: url begins with http"),
         (LEAST + AVRO + '{url = "http://h", pasword = "x"}\n', "schemas, registry, pasword: is no setting"),
         (LEAST + AVRO + '{url = "http://h", token = "a", user = "b"}\n', "not both"),

@@ -176,7 +176,8 @@ def test_partition_whose_table_fails_takes_no_others_place_and_one_without_a_tab
     assert [(item.partition.partition, item.range.start) for item in planned.ranges] == [(2, 0), (2, 100)]
     assert planned.waiting[partition(0)].kind is Waiting.NOTHING_CLOSED
     assert planned.waiting[partition(1)] == WaitingReason(kind=Waiting.LIMIT, offset=0)
-    found = dict(partitions_with_work([failing, later, ready], TieringLimits(), now_ms=NOW_MS))
+    work = partitions_with_work([failing, later, ready], TieringLimits(), now_ms=NOW_MS)
+    found = {item.partition: item.share for item in work}
     assert found == {partition(1): 1 / 32, partition(2): 1 / 32}
 
 

@@ -1,0 +1,82 @@
+"""A new user's first hour, beside a broker with the settings that Kafka ships."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.floeberg.command import floeberg
+from tests.native.shipped_broker import ShippedBroker
+
+pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("first-hour")]
+
+CLOSES_SOON = {"segment.ms": "1000"}
+CLICKS = [{"page": f"/{number}", "user": {"id": number}} for number in range(5)]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShippedBroker]:
+    with ShippedBroker(tmp_path_factory.mktemp("shipped") / "broker") as broker:
+        for topic, values in {
+            "clicks": [json.dumps(click).encode() for click in CLICKS],
+            "notes": [b"hello"],
+            "numbers": [number.to_bytes(8, "big") for number in range(10)],
+            "gone": [None],
+        }.items():
+            broker.create_topic(topic, config=CLOSES_SOON)
+            produce(broker, topic, values)
+        broker.create_topic("empty")
+        yield broker
+
+
+def produce(broker: ShippedBroker, topic: str, values: list[bytes | None]) -> None:
+    """Values in a segment that is closed, by a record that is not."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for value in values:
+        producer.produce(topic, value, b"key", timestamp=1_000)
+    assert producer.flush(30) == 0
+    producer.produce(topic, values[-1], b"later")
+    assert producer.flush(30) == 0
+
+
+@pytest.fixture(scope="module")
+def folder(broker: ShippedBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The two settings that there must be."""
+    made = tmp_path_factory.mktemp("first-hour")
+    log_dirs = json.dumps([str(log_dir) for log_dir in broker.log_dirs])
+    (made / "floeberg.toml").write_text(f'[broker]\nbootstrap = "{broker.bootstrap}"\nlog_dirs = {log_dirs}\n')
+    return made
+
+
+def checks(folder: Path) -> dict[str, dict[str, str]]:
+    done = floeberg("check", "--no-spark", "--json", cwd=folder)
+    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+def test_two_settings_show_the_columns_of_json(folder: Path) -> None:
+    before = checks(folder)
+    told = {name.removeprefix("topic "): one for name, one in before.items() if name.startswith("topic ")}
+    assert {topic: one["verdict"] for topic, one in told.items()} == {
+        "clicks": "good",
+        "notes": "good",
+        "numbers": "good",
+        "gone": "note",
+        "empty": "note",
+    }
+    assert "value = json: 6 of the first 6 values are JSON objects" in told["clicks"]["message"]
+    assert "value = raw" in told["numbers"]["message"]
+    tiered = floeberg("tier", "--once", "--in-process", cwd=folder)
+    assert tiered.returncode == 0, tiered.stderr + tiered.stdout
+    done = floeberg("sql", "--json", 'SELECT * FROM clicks ORDER BY "kafka_offset"', cwd=folder)
+    rows = json.loads(done.stdout)
+    assert [{"page": row["page"], "user": row["user"]} for row in rows] == CLICKS
+    assert "value" not in rows[0]
+    assert "value = json, as the table kafka.clicks has it" in checks(folder)["topic clicks"]["message"]
+    # What tells no format yet has no table, and nothing is wrong with that.
+    tables = floeberg("sql", "--json", "SHOW TABLES", cwd=folder).stdout
+    assert "clicks" in tables
+    assert "gone" not in tables
