@@ -197,6 +197,7 @@ class Cycle:
             spool_bytes=self._parts.hold.spool.size_bytes,
             led=kept.led,
             more=more,
+            is_behind=more or (is_limited and bool(self._under_way)),
             busy_since_ms=None if self._parts.beside is None else self._parts.beside.busy_since_ms,
         )
 

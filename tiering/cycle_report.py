@@ -36,7 +36,8 @@ class CycleReport:
 
     ``partitions``: of all that are here; ``attended``: those among them that this cycle made again, every one with a
     problem included. ``committed`` ranges by partition; ``value_bytes`` of the records in them; ``more`` is True when
-    work was left for a next cycle at once; ``busy_since_ms`` (monotonic) since when the workers have been at a job
+    work was left for a next cycle at once, ``is_behind`` also when it was left for the work beside the cycles to end;
+    ``busy_since_ms`` (monotonic) since when the workers have been at a job
     beside the cycles, None for at none; ``led`` the topics with partitions that are led here, by topic id.
     """
 
@@ -54,12 +55,8 @@ class CycleReport:
     spool_bytes: int = 0
     led: Mapping[str, LedTopic] = field(default_factory=dict)
     more: bool = False
+    is_behind: bool = False
     busy_since_ms: int | None = None
-
-    @property
-    def is_behind(self) -> bool:
-        """Some work is left or under way: what can wait, should."""
-        return self.more or self.busy_since_ms is not None
 
     @property
     def is_good(self) -> bool:
