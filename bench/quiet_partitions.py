@@ -26,8 +26,6 @@ from floeberg.local_broker import LocalBroker
 
 PARTITIONS_OF_A_TOPIC = 10
 _TOPICS_A_REQUEST = 50
-_TRIES = 3
-"""To produce: a broker that is busy does not know all of its new topics at once."""
 _TABLES_TIMEOUT_SECONDS = 240.0
 _AT_REST_AFTER_SECONDS = 35.0
 """So long after the last file was written: followers are no longer waited for (30 s), compaction has had its look."""
@@ -102,26 +100,32 @@ def _topics(partitions: int) -> int:
 
 def _add_topics(bootstrap: str, names: Sequence[str]) -> None:
     """Topics with one record each, so that each gets a table."""
-    admin, producer = AdminClient({"bootstrap.servers": bootstrap}), Producer({"bootstrap.servers": bootstrap})
-    wanted: set[str] = set()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for begin in range(0, len(names), _TOPICS_A_REQUEST):
+        made = admin.create_topics(
+            [
+                NewTopic(name, PARTITIONS_OF_A_TOPIC, 1, config={"retention.ms": "-1"})
+                for name in names[begin : begin + _TOPICS_A_REQUEST]
+            ],
+            operation_timeout=60,
+        )
+        for future in made.values():
+            future.result(timeout=_TABLES_TIMEOUT_SECONDS)
+    # A broker that is busy does not know its new topics at once.
+    deadline = time.monotonic() + _TABLES_TIMEOUT_SECONDS
+    while missing := set(names).difference(admin.list_topics(timeout=60).topics):
+        if time.monotonic() > deadline:
+            raise Unavailable(f"the broker does not tell of {len(missing)} topics", next_step="look at its log")
+        time.sleep(1)
+    producer, wanted = Producer({"bootstrap.servers": bootstrap}), set(names)
 
     def note(error: object, message: Message) -> None:
         if error is None:
             wanted.discard(str(message.topic()))
 
-    for begin in range(0, len(names), _TOPICS_A_REQUEST):
-        some = names[begin : begin + _TOPICS_A_REQUEST]
-        made = admin.create_topics(
-            [NewTopic(name, PARTITIONS_OF_A_TOPIC, 1, config={"retention.ms": "-1"}) for name in some],
-            operation_timeout=60,
-        )
-        for future in made.values():
-            future.result(timeout=120)
-        wanted.update(some)
-    for _ in range(_TRIES):
-        for name in sorted(wanted):
-            producer.produce(name, b"the only record", partition=0, on_delivery=note)
-        producer.flush(120)
+    for name in names:
+        producer.produce(name, b"the only record", partition=0, on_delivery=note)
+    producer.flush(_TABLES_TIMEOUT_SECONDS)
     assert not wanted, f"every topic has its record, but for {sorted(wanted)}"
 
 
