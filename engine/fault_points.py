@@ -69,6 +69,11 @@ class FaultPoint(StrEnum):
     LATEST_COMMITTED = "latest-committed"  # the index of keys not told
     LATEST_INDEXED = "latest-indexed"  # and told; the loop not
 
+    # Sweep
+    SIGHTINGS_KEPT = "sightings-kept"  # what was seen unnamed; nothing removed
+    SWEEP_FENCED = "sweep-fenced"  # the table takes no file of before; none removed
+    FILES_SWEPT = "files-swept"  # some; others of the same sweep still there
+
     # Log door: the answer "copied"
     DOOR_TOKEN_WRITTEN = "door-token-written"  # under its temporary name
     DOOR_TOKEN_NAMED = "door-token-named"  # the temporary name still there

@@ -26,6 +26,7 @@ from engine.kafka_log.compression import Compression
 from engine.offset_range import OffsetRange
 from engine.reading.block_source import AdoptedFile, BlockSource, OwnFile, inside
 from engine.reading.file_index import FileIndex
+from engine.reading.open_files import OpenFiles
 from engine.reading.read_ahead import FIRST_READ_BYTES, ReadAhead, ReadAheadLimits
 from engine.reading.time_index import entries
 from engine.records.records import Records
@@ -57,6 +58,7 @@ class LogReader:
         self._index = file_index
         self._codecs = CodecPool()
         self._proven = ProvenBytes()
+        self._open = OpenFiles()
         self._ahead = ReadAhead((limits or LogReaderLimits()).read_ahead)
 
     def read(
@@ -85,7 +87,8 @@ class LogReader:
             )
         wanted = OffsetRange(start=start, end=offsets.end)
         files = [file for file in self._index.covering(table, partition, offsets) if file.range.overlaps(wanted)]
-        return self._batches(table, partition, files, wanted, max_bytes, compression)
+        batches = self._batches(table, partition, files, wanted, max_bytes, compression)
+        return self._open.while_read(files, batches)
 
     def offset_grid(self, table: TopicTable, partition: int, offsets: OffsetRange) -> NDArray[np.int64]:
         """Rising relative offsets (int64, each > 0, none >= the range's length) for the segment's offset index.
@@ -128,6 +131,10 @@ class LogReader:
                     if len(found):
                         yield found
                 place = source.place_at(place.offsets.end, _ALL_ROWS)
+
+    def open_files(self) -> frozenset[str]:
+        """The paths of the files out of which answers are being made now. For any thread."""
+        return self._open.paths()
 
     def forget(self, path: str) -> None:
         """Drop what is kept of a file that turned out damaged: it may have been put back as it was."""

@@ -196,7 +196,8 @@ class FileDescription:
     ``range`` the offsets covered, ``digest`` of the *log's* records in it, ``checksum`` CRC-32C of the file's bytes as
     they were handed to the warehouse, ``footer_checksum`` its footer's (engine/parquet/checksums.py); ``raw_rows`` rows
     that keep their value's bytes beside typed columns, ``error_rows`` rows without typed columns; ``columns`` by field
-    id; ``split_offsets`` where row groups begin; ``clustering`` None in stream order.
+    id; ``split_offsets`` where row groups begin; ``clustering`` None in stream order; ``begun_at`` the sequence number
+    of a state of the table that was loaded before the file was begun.
     """
 
     path: str
@@ -216,6 +217,7 @@ class FileDescription:
     columns: Mapping[int, ColumnStats]
     split_offsets: tuple[int, ...]
     clustering: Clustering | None = None
+    begun_at: int = 0
 
     def to_iceberg(self, spec_id: int) -> DataFile:
         """The manifest's entry: the one partition value is ``kafka_partition`` itself (identity)."""

@@ -38,6 +38,7 @@ from engine.table.properties import (
     LATEST_KIND,
     LAYOUT_PROPERTY,
     SKIPPED_PREFIX,
+    SWEPT_PROPERTY,
     TABLE_FORMAT_VERSION,
     TOPIC_ID_PROPERTY,
     TOPIC_PROPERTY,
@@ -45,7 +46,7 @@ from engine.table.properties import (
     CodecProperties,
 )
 from engine.table.seal import current_manifest_seal, new_schema_seal_property, seal_property, sealed_schema
-from engine.table.topic_table import TopicTable, foreign_change
+from engine.table.topic_table import NEVER_SWEPT, TopicTable, foreign_change
 from engine.warehouse.warehouse import Warehouse
 
 _KEPT_METADATA_FILES = 100
@@ -169,6 +170,8 @@ class TableLoader:
                 manifest_seal=current_manifest_seal(table.metadata),
                 shown_schema=table.schema(),
                 lines=parse_lines(properties),
+                sequence_number=table.metadata.last_sequence_number,
+                swept=int(properties.get(SWEPT_PROPERTY, NEVER_SWEPT)),
             )
         except (Invalid, *UNDECODABLE) as error:
             raise Corrupt(

@@ -25,6 +25,9 @@ ADOPTED_PREFIX = "floeberg.adopted."
 KIND_PROPERTY = "floeberg.kind"
 """What a table is that is not a topic's own: ``LATEST_KIND``."""
 LATEST_KIND = "latest"
+SWEPT_PROPERTY = "floeberg.swept"
+"""A sequence number: data files that were begun when the table had this one, or an older one, and that it does not
+name, may be gone; no commit takes one (commit/sweep_fence.py)."""
 COLUMNS_PROPERTY = "floeberg.columns"
 """Floeberg's own columns, ids and types, once another program has renamed, added or widened some of the table's."""
 

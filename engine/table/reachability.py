@@ -33,7 +33,7 @@ from engine.table.topic_table import TopicTable
 _LIVE_BRANCHES = frozenset({MAIN_BRANCH, "floeberg-stream"})
 """What SQL engines see, and what only the stream still has; other branches and tags are history that is kept."""
 
-_HASH_BYTES = 8
+_LITTLE_ENDIAN = np.dtype("<u8")
 
 Hashes: TypeAlias = NDArray[np.uint64]
 """Of names, sorted, none twice."""
@@ -47,10 +47,10 @@ class NamedFiles:
     history: Hashes
 
     def is_live(self, path: str) -> bool:
-        return _holds(self.live, path)
+        return holds(self.live, path)
 
     def is_named(self, path: str) -> bool:
-        return _holds(self.live, path) or _holds(self.history, path)
+        return holds(self.live, path) or holds(self.history, path)
 
     def joined(self, other: NamedFiles) -> NamedFiles:
         """What either names."""
@@ -116,14 +116,18 @@ def name_of(path: str) -> str:
 
 
 def hashes_of(paths: Iterable[str]) -> Hashes:
-    hashed = b"".join(blake2b(name_of(path).encode(), digest_size=_HASH_BYTES).digest() for path in paths)
-    return np.unique(np.frombuffer(hashed, np.uint64))
+    return np.unique(np.frombuffer(b"".join(map(_hash, paths)), _LITTLE_ENDIAN)).astype(np.uint64, copy=False)
 
 
-def _holds(hashes: Hashes, path: str) -> bool:
-    (wanted,) = hashes_of([path])
+def holds(hashes: Hashes, path: str) -> bool:
+    """Whether a file of this name is among them."""
+    wanted = np.uint64(int.from_bytes(_hash(path), "little"))
     at = int(np.searchsorted(hashes, wanted))
     return at < len(hashes) and bool(hashes[at] == wanted)
+
+
+def _hash(path: str) -> bytes:
+    return blake2b(name_of(path).encode(), digest_size=_LITTLE_ENDIAN.itemsize).digest()
 
 
 def _entry_names(view: TopicTable, metadata: TableMetadata, io: ChecksumIO, manifest: ManifestFile) -> Hashes:

@@ -34,6 +34,7 @@ from engine.table.properties import (
     KEY_PROPERTIES,
     LAYOUT_PROPERTY,
     SKIPPED_PREFIX,
+    SWEPT_PROPERTY,
     TOPIC_ID_PROPERTY,
     TOPIC_PROPERTY,
     VALUE_PROPERTIES,
@@ -52,7 +53,15 @@ _SEALS_KEPT = 256
 """Parsed seals: a commit looks at one table's four times."""
 
 # What only a commit with a snapshot changes.
-_SEALED_PREFIXES = (LEDGER_PREFIX, EMPTY_PREFIX, SKIPPED_PREFIX, ADOPTED_PREFIX, ERASED_PREFIX, LATEST_PREFIX)
+_SEALED_PREFIXES = (
+    LEDGER_PREFIX,
+    EMPTY_PREFIX,
+    SKIPPED_PREFIX,
+    ADOPTED_PREFIX,
+    ERASED_PREFIX,
+    LATEST_PREFIX,
+    SWEPT_PROPERTY,
+)
 _CODECS = (VALUE_PROPERTIES, KEY_PROPERTIES)
 _SEALED_NAMES = frozenset(
     {

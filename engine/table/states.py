@@ -7,15 +7,22 @@ catalog went back.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from dataclasses import dataclass
 
 from engine.errors import Corrupt
+from engine.table.catalog.metadata_errors import UNDECODABLE
+from engine.table.seal import seal_of
 from engine.table.topic_table import TopicTable
 from engine.warehouse.warehouse import Warehouse
 
 _NAME = re.compile(r"(\d+)-[0-9a-f-]+\.(gz\.)?metadata\.json")
+_GZIPPED = ".gz.metadata"
+_NO_SNAPSHOT = -1
+"""As the reference implementation writes it."""
+
 _NEWEST_LOOKED_AT = 10
 """Metadata files read besides the current one: most of those that are in no history are of commits that never were."""
 
@@ -68,6 +75,24 @@ def check_newest(table: TopicTable) -> None:
             next_step=f"stop Floeberg, register that file, start it, then floeberg fsck {table.topic}; where the "
             "earlier state is the one that is wanted, remove the later metadata files",
         )
+
+
+def is_own_state(warehouse: Warehouse, path: str, table_uuid: str) -> bool:
+    """Whether a metadata file is of a commit that Floeberg made, or meant to make, to this table: its newest snapshot
+    is the sealed one. Of one that can't be decoded nobody knows. Raises Unavailable."""
+    try:
+        content = warehouse.read_bytes(path)
+        metadata = json.loads(gzip.decompress(content) if _GZIPPED in path else content)
+        seal = seal_of(metadata["properties"])
+        snapshot_id = metadata.get("current-snapshot-id")
+        return (
+            metadata["table-uuid"] == table_uuid
+            and seal is not None
+            and seal.table_uuid == table_uuid
+            and seal.snapshot_id == (None if snapshot_id == _NO_SNAPSHOT else snapshot_id)
+        )
+    except (Corrupt, *UNDECODABLE):
+        return False
 
 
 def _number(path: str) -> int | None:

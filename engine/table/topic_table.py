@@ -40,6 +40,9 @@ from engine.warehouse.warehouse import Warehouse
 SOMEBODY_ELSE = "somebody else changed the table"
 """How every problem of this kind begins: operators, alarms and the runbook look for it."""
 
+NEVER_SWEPT = -1
+"""Before the first sequence number."""
+
 _SNAPSHOTS_NAMED = 3
 
 
@@ -187,7 +190,8 @@ class TableFacts:
     """What a worker needs to write or verify files of one table: plain, picklable, no catalog.
 
     ``schema`` with field ids at every level; ``settings`` None until the first commit has chosen some; ``key_codec``
-    None where the key's column is the key itself (string, raw).
+    None where the key's column is the key itself (string, raw); ``sequence_number`` the state's, which files that are
+    begun on it remember.
     """
 
     topic: str
@@ -199,6 +203,7 @@ class TableFacts:
     settings: ParquetSettings | None
     warehouse: Warehouse
     key_codec: CodecSpec | None = None
+    sequence_number: int = 0
 
     @property
     def value_fields(self) -> tuple[pa.Field, ...]:
@@ -227,7 +232,9 @@ class TopicTable:
     whatever another program calls them since: ids decide. ``adopted`` ranges whose files another program wrote,
     proven; ``erased`` by partition what was erased of it; ``foreign`` what another program changed and nobody has
     judged yet; ``manifest_seal`` what the snapshot's manifests were when it was committed, None where that is not
-    known. ``shown_schema`` are the columns as engines see them. ``lines`` only a ``__latest`` table has, and no ledger.
+    known; ``sequence_number`` of the newest snapshot there ever was; ``swept``: files that were begun at this number or
+    before it, and that nothing names, may be gone. ``shown_schema`` are the columns as engines see them. ``lines`` only
+    a ``__latest`` table has, and no ledger.
     """
 
     identifier: tuple[str, ...]
@@ -253,6 +260,8 @@ class TopicTable:
     key_codec: CodecSpec | None = None
     shown_schema: Schema
     lines: Mapping[int, LatestLine] = field(default_factory=dict)
+    sequence_number: int = 0
+    swept: int = NEVER_SWEPT
 
     @property
     def is_believed(self) -> bool:
@@ -301,4 +310,5 @@ class TopicTable:
             settings=self.settings,
             warehouse=self.warehouse,
             key_codec=self.key_codec,
+            sequence_number=self.sequence_number,
         )

@@ -16,12 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from compaction.merge_limits import Demand, MergeLimits
+from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.schemas.folder import SchemaFolder
+from engine.table.data_file import FileName
 from engine.table.merge.candidates import RepairCandidates
+from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from floeberg.topic_tables import TopicTables
+from retention.sweep_limits import SweepLimits
+from retention.sweep_planner import Reason, Verdict
+from retention.table_sweep import TableSweep
 from tests.crash.door_client import DoorClient
 from tests.support.auditor import Finding, ProducersLog, Record, audit
 from tests.support.auditor_sights import dropped_by_broker, log_door_sight, table_sights
@@ -91,10 +97,12 @@ class BrokersPart:
             head = b"\x00\x00\x00\x00" + schema_id
             self._segment(self._named(topic), value=lambda offset, head=head: head + bytes([2 * offset]))
         self._segment(self._named("orders"))
+        self._leave_a_file()
 
     def _changes(self) -> None:
         """A schema that was missing, a topic created again, a log start that rose, a spool's link with bad facts."""
         (self.root / "schemas" / "9.avsc").write_text(RETURNS_SCHEMA)
+        self._leave_a_file()
         older = self._named("again")
         shutil.rmtree(self.broker.directory(older))
         self.broker.port.delete_topic("again")
@@ -112,6 +120,14 @@ class BrokersPart:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{stem}.json").write_text("{")
         os.link(self.broker.directory(orders) / f"{start:020d}.log", folder / f"{stem}.log")
+
+    def _leave_a_file(self) -> None:
+        """What a daemon leaves that died between writing a file and committing it."""
+        table = next(
+            one for one in TopicTables(TieringWorld.reopen(self.root).catalog, "kafka").all() if one.snapshot_id
+        )
+        name = FileName(partition=0, range=OffsetRange(start=0, end=1), leader_epoch=0, attempt="left")
+        table.warehouse.write_bytes(table.facts.data_path(name), b"nothing names this")
 
     def _named(self, topic: str) -> TopicIdPartition:
         """Partition 0 of a topic's present incarnation."""
@@ -175,13 +191,38 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
         report, turn = daemon.loop.cycle(), daemon.compaction.turn()
         if not report.commits and not report.spool_bytes and not turn.has_tried:
             break
+    for topic in TopicTables(world.catalog, "kafka").all():
+        # What is unnamed is seen, and goes, for no reader needs the grace here.
+        for _ in range(2):
+            sweep_of(world, topic).turn()
     if "history" in world.broker.port.topic_configs(["history"]):
         asyncio.run(DoorClient(world, daemon.loop, segment_records=SEGMENT_RECORDS).do_the_brokers_share())
 
 
+def sweep_of(world: TieringWorld, table: TopicTable) -> TableSweep:
+    return TableSweep(
+        topic=table.topic,
+        topic_id=table.topic_id,
+        catalog=world.catalog,
+        namespace="kafka",
+        writer=world.writer(),
+        clock=world.clock,
+        limits=SweepLimits(grace_ms=0),
+        folder=world.root / "data" / "sweep",
+    )
+
+
+def unswept(world: TieringWorld, table: TopicTable) -> list[str]:
+    """Data files of ours, whole or not, that nothing names."""
+    told: list[Verdict] = []
+    sweep_of(world, table).preview(told.append)
+    left = (one.file.path for one in told if one.reason in {Reason.GRACE, Reason.UNREFERENCED})
+    return [path for path in left if "/data/" in path.removeprefix(table.location)]
+
+
 def audited(part: BrokersPart) -> dict[str, Any]:
     """What the auditor finds, where tiering did not arrive, what the spool still holds, which tables have rows without
-    columns although their schemas are there, and how many records it saw."""
+    columns although their schemas are there, which data files were not swept, and how many records it saw."""
     world = TieringWorld.reopen(part.root)
     tables = {table.topic_id: table for table in TopicTables(world.catalog, "kafka").all()}
     reader = LogReader(file_index=FileIndex())
@@ -205,6 +246,7 @@ def audited(part: BrokersPart) -> dict[str, Any]:
         "short": [f"{who} is tiered up to {ends[who]} of {end}" for who, end in part.ends.items() if ends[who] != end],
         "spooled": world.spooled_files(),
         "raw": raw,
+        "unswept": [path for table in tables.values() if table.snapshot_id for path in unswept(world, table)],
         "records": record_count,
     }
 

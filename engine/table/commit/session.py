@@ -30,6 +30,7 @@ from engine.table.commit.change import (
 )
 from engine.table.commit.judge import LatestJudge, TableJudge, topic_id_of
 from engine.table.commit.schema_change import stage_columns, stage_schema
+from engine.table.commit.sweep_fence import check_begun_since_swept
 from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.commit.turns import CommitTurns
 from engine.table.foreign.examination import GatherAll
@@ -351,6 +352,8 @@ def _needs_a_look(found: Decision | Exception) -> bool:
 
 def _decision(change: Change, view: TopicTable) -> Decision | Exception:
     try:
-        return change.decide(view)
+        decision = change.decide(view)
+        check_begun_since_swept(view, decision)
+        return decision
     except Exception as error:  # noqa: BLE001 - a change's outermost guard: another caller's thread may be deciding it
         return error

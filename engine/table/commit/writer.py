@@ -29,6 +29,7 @@ from engine.table.commit.range_append import AppendRanges, AppendResult, CommitR
 from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
 from engine.table.commit.schema_change import AddColumns, AddSchemas
 from engine.table.commit.session import TableSession
+from engine.table.commit.sweep_fence import FenceSweep
 from engine.table.foreign.examination import GatherAll, gather_in_process
 from engine.table.history_limits import HistoryLimits
 from engine.table.loading import TableLoader, new_latest_properties, new_table_properties
@@ -240,6 +241,13 @@ class TableWriter:
         """
         session = self.latest_session(table.topic, table.topic_id)
         return session.commit(NameFiles(planned, planned_on=table))
+
+    def fence_sweep(self, table: TopicTable, begun_at: int) -> TopicTable:
+        """Take no data file any more that was begun at this sequence number or before: those that no snapshot of the
+        state that comes back names, none ever will. Raises as ``commit``."""
+        fenced = self.session(table.topic, table.topic_id).commit(FenceSweep(begun_at)).table
+        reach(FaultPoint.SWEEP_FENCED)
+        return fenced
 
     def _create(
         self,

@@ -121,7 +121,9 @@ class ParquetFileWriter:
                 if self._pending_rows == self._most_rows or self._pending_bytes >= self._most_bytes:
                     self._write_pending()
 
-    def finish(self, footer: FileFooter, *, leader_epoch: int, raw_rows: int, error_rows: int) -> FileDescription:
+    def finish(
+        self, footer: FileFooter, *, leader_epoch: int, raw_rows: int, error_rows: int, begun_at: int = 0
+    ) -> FileDescription:
         """Write what is left and the footer, and make the file appear under its name, durable.
 
         Raises Invalid when ``footer`` counts other rows than were written, Unavailable when the warehouse fails.
@@ -163,6 +165,7 @@ class ParquetFileWriter:
             columns=self._column_stats(metadata),
             split_offsets=tuple(_row_group_start(metadata.row_group(i)) for i in range(metadata.num_row_groups)),
             clustering=self._clustering,
+            begun_at=begun_at,
         )
 
     def abort(self) -> None:

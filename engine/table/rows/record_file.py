@@ -142,6 +142,7 @@ class RecordFile:
             leader_epoch=self._name.leader_epoch,
             raw_rows=self._raw_rows,
             error_rows=self._error_rows,
+            begun_at=self._table.sequence_number,
         )
 
     def close(self) -> None:

@@ -132,6 +132,7 @@ def write_file(
             leader_epoch=epoch,
             raw_rows=(decoded.verdict == Verdict.KEEP_RAW).sum(),
             error_rows=(decoded.verdict == Verdict.UNDECODABLE).sum(),
+            begun_at=facts.sequence_number,
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from pyiceberg.io import OutputFile
 from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 
@@ -95,9 +96,13 @@ def test_entries_keep_the_snapshot_and_the_sequence_number_they_came_with(tmp_pa
 
 
 def test_manifests_of_another_program_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def named_as_by_the_library(producer: SealedProducer) -> OutputFile:
+        producer.commit_uuid = str(producer.commit_uuid).removeprefix(OWN_MANIFEST)
+        return _SnapshotProducer.new_manifest_output(producer)
+
     with monkeypatch.context() as patched:
-        # As the library alone writes them, under its names, and telling nobody of them.
-        patched.setattr(SealedProducer, "new_manifest_output", _SnapshotProducer.new_manifest_output)
+        # As the library alone writes them, telling nobody of them.
+        patched.setattr(SealedProducer, "new_manifest_output", named_as_by_the_library)
         patched.setattr(sealed_snapshot, "told_checksums", lambda _: {})
         writer, table = filled(tmp_path, MANIFESTS_OF_A_TIER)
     for number in range(MANIFESTS_OF_A_TIER, 2 * MANIFESTS_OF_A_TIER + 1):

@@ -1,0 +1,168 @@
+"""What becomes of each file in a table's folders: pure. Values in, values out (docs/retention.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.table.own_files import FileKind, OwnFile, OwnFiles
+from engine.table.reachability import NamedFiles
+from engine.table.topic_table import TopicTable
+from engine.warehouse.warehouse import StoredFile
+from retention.sweep_limits import MOST_SIGHTINGS
+
+
+class Reason(StrEnum):
+    """Why a file is there. The first that is true."""
+
+    LIVE = "live"
+    """The newest snapshot names it, or the table's own state, or the log door needs it."""
+    HISTORY = "history"
+    """Only older snapshots, branches and tags name it, or the log of earlier states does."""
+    GRACE = "grace"
+    """It is Floeberg's, nothing names it, and it has not been so for long enough."""
+    UNREFERENCED = "unreferenced"
+    """It is Floeberg's, nothing has named it for the whole grace: it goes, once no commit can name it any more."""
+    FOREIGN = "foreign"
+    """Nothing names it, and it is not Floeberg's: it is never touched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """When a file was first seen unnamed, by this machine's clock; ``sequence_number`` of a state of the table that was
+    loaded after it was seen to be there; size and time of change as they were then."""
+
+    seen_ms: int
+    sequence_number: int
+    size_bytes: int
+    modified_ms: int
+
+    def is_of(self, file: StoredFile) -> bool:
+        """Whether the file is still what it was."""
+        return (file.size_bytes, file.modified_ms) == (self.size_bytes, self.modified_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """Of files."""
+
+    files: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """``until_ms``: when its grace ends, None where it has none, or that is not known."""
+
+    file: StoredFile
+    reason: Reason
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A file whose grace is over."""
+
+    file: StoredFile
+    own: OwnFile
+    sighting: Sighting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """What the table needs beside what it names. ``log_starts`` by partition, of those whose log start is believed;
+    ``schema_ids`` whose text it has."""
+
+    log_starts: Mapping[int, int]
+    schema_ids: Set[int]
+
+    @classmethod
+    def by(cls, view: TopicTable) -> Needed:
+        ids = {*view.codec.schemas, *(() if view.key_codec is None else view.key_codec.schemas)}
+        return cls(log_starts={number: view.horizon(number) for number in view.ledger}, schema_ids=ids)
+
+    def holds(self, own: OwnFile) -> bool:
+        """Whether a file is needed although no snapshot names it: a range's auxiliary state, while a follower may ask
+        for it; a schema's file, while the table has no text of the schema, for a commit may be about to name it."""
+        if own.kind is FileKind.AUXILIARY:
+            assert own.range is not None, "an auxiliary state is of a range"
+            return own.range.end > self.log_starts.get(own.partition or 0, 0)
+        return own.kind is FileKind.SCHEMA and own.schema_id not in self.schema_ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPlan:
+    """``due``: what may go. ``seen``: sightings of before that still hold, ``new`` what was seen unnamed for the first
+    time, both by path below the table's location. ``goes_next_ms``: when the next grace ends."""
+
+    amounts: Mapping[Reason, Amount]
+    due: tuple[Due, ...]
+    seen: Mapping[str, Sighting]
+    new: Mapping[str, StoredFile]
+    goes_next_ms: int | None
+
+    def sightings(self, *, now_ms: int, sequence_number: int) -> dict[str, Sighting]:
+        """All of them; ``sequence_number`` of a state that was loaded after the files were listed."""
+        first = {
+            path: Sighting(
+                seen_ms=now_ms,
+                sequence_number=sequence_number,
+                size_bytes=file.size_bytes,
+                modified_ms=file.modified_ms,
+            )
+            for path, file in self.new.items()
+        }
+        return {**self.seen, **first}
+
+
+def plan_sweep(
+    files: Iterable[StoredFile],
+    *,
+    own: OwnFiles,
+    named: NamedFiles,
+    needed: Needed,
+    seen: Mapping[str, Sighting],
+    now_ms: int,
+    grace_ms: int,
+    tell: Callable[[Verdict], object] = lambda _: None,
+) -> SweepPlan:
+    """Judge every listed file. ``tell`` is called with each verdict, in the order of ``files``."""
+    counts: Counter[Reason] = Counter()
+    sizes: Counter[Reason] = Counter()
+    due: list[Due] = []
+    kept: dict[str, Sighting] = {}
+    new: dict[str, StoredFile] = {}
+    ends: list[int] = []
+    location = own.folders[0]
+    for file in files:
+        kind, until_ms = own.kind_of(file.path), None
+        if named.is_named(file.path):
+            reason = Reason.LIVE if named.is_live(file.path) else Reason.HISTORY
+        elif kind is None:
+            reason = Reason.FOREIGN
+        elif needed.holds(kind):
+            reason = Reason.LIVE
+        else:
+            key = file.path.removeprefix(location)
+            sighting = seen.get(key)
+            # A sighting of a time to come was made by a clock that has gone back since.
+            if sighting is None or not sighting.is_of(file) or sighting.seen_ms > now_ms:
+                reason, sighting = Reason.GRACE, None
+                until_ms = now_ms + grace_ms
+                if len(seen) + len(new) < MOST_SIGHTINGS:
+                    new[key] = file
+            else:
+                kept[key] = sighting
+                until_ms = sighting.seen_ms + grace_ms
+                reason = Reason.GRACE if until_ms > now_ms else Reason.UNREFERENCED
+            if reason is Reason.GRACE:
+                ends.append(until_ms)
+            elif sighting is not None:
+                due.append(Due(file=file, own=kind, sighting=sighting))
+        counts[reason] += 1
+        sizes[reason] += file.size_bytes
+        tell(Verdict(file=file, reason=reason, until_ms=until_ms))
+    amounts = {reason: Amount(files=counts[reason], size_bytes=sizes[reason]) for reason in Reason}
+    return SweepPlan(amounts=amounts, due=tuple(due), seen=kept, new=new, goes_next_ms=min(ends, default=None))

@@ -1,0 +1,102 @@
+"""A topic's table as a sweep needs it: as the catalog has it at one moment, with the tables that name its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+
+from engine.errors import Invalid
+from engine.table.catalog import access as catalogs
+from engine.table.loading import TableLoader
+from engine.table.properties import TOPIC_ID_PROPERTY
+from engine.table.reachability import NamedFiles, ReachableFiles
+from engine.table.states import newer_state
+from engine.table.topic_table import TopicTable
+
+_GARBAGE_COLLECTED = "gc.enabled"
+"""Iceberg's own table property: false where others, another catalog's branches say, may need what the table does not
+name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptState:
+    """``related``: tables that may name the same files, as ``<table>__latest`` does."""
+
+    view: TopicTable
+    metadata: TableMetadata
+    related: tuple[Table, ...]
+
+
+class SweptTable:
+    """Loads one topic's table and reads what it names. For one thread."""
+
+    def __init__(self, catalog: Catalog, namespace: str, topic: str, topic_id: str) -> None:
+        self._catalog = catalog
+        self._namespace = namespace
+        self._identifier = catalogs.table_identifier(namespace, topic)
+        self._topic = topic
+        self._topic_id = topic_id
+        self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
+        self._reachable: dict[str, ReachableFiles] = {}
+
+    def load(self) -> SweptState:
+        """The table of this incarnation. Raises Invalid (there is none), Unavailable, Corrupt."""
+        retired = catalogs.retired_identifier(self._identifier, self._topic_id)
+        tables = [catalogs.load(self._catalog, name) for name in (self._identifier, retired)]
+        ours = next((table for table in tables if table is not None and self._is_ours(table)), None)
+        if ours is None:
+            raise Invalid("the topic's table is gone from the catalog", topic=self._topic)
+        return SweptState(view=self._loader.view(ours), metadata=ours.metadata, related=tuple(self._related(ours)))
+
+    def named(self, state: SweptState) -> NamedFiles:
+        """What any of the tables names. Raises Corrupt, Unavailable."""
+        found = self._reader(state.view.location).of(state.view, state.metadata)
+        for table in state.related:
+            # Where it is and what it is, for reading its metadata: the topic's table has nothing else to say of it.
+            place = replace(
+                state.view, location=table.location(), metadata_location=table.metadata_location, adopted={}
+            )
+            found = found.joined(self._reader(table.location()).of(place, table.metadata))
+        self._reachable = {
+            location: self._reachable[location]
+            for location in (state.view.location, *(table.location() for table in state.related))
+        }
+        return found
+
+    def _is_ours(self, table: Table) -> bool:
+        return bool(table.metadata.properties.get(TOPIC_ID_PROPERTY) == self._topic_id)
+
+    def _related(self, ours: Table) -> Iterable[Table]:
+        """Those whose names begin with the table's own, but for other incarnations'. Raises as ``load``: a table that
+        can't be had may name anything."""
+        *_, name = self._identifier
+        with catalogs.translated_errors("the catalog does not list its tables", table=self._identifier[:-1]):
+            listed = sorted(tuple(one) for one in self._catalog.list_tables(self._identifier[:-1]))
+        for identifier in listed:
+            if identifier == tuple(ours.name()) or not identifier[-1].startswith(f"{name}__"):
+                continue
+            table = catalogs.load(self._catalog, identifier)
+            if table is not None and table.metadata.properties.get(TOPIC_ID_PROPERTY) in {None, self._topic_id}:
+                yield table
+
+    def _reader(self, location: str) -> ReachableFiles:
+        return self._reachable.setdefault(location, ReachableFiles())
+
+
+def held_because(state: SweptState) -> str | None:
+    """Why nothing of a table may be looked at to be removed; None where a sweep may go on. Raises Unavailable."""
+    view = state.view
+    if view.foreign is not None:
+        return "another program changed the table, and nobody has judged that yet"
+    if view.snapshot_id is None:
+        return "the table has no commit yet"
+    if str(state.metadata.properties.get(_GARBAGE_COLLECTED, "true")).lower() == "false":
+        return f"its property {_GARBAGE_COLLECTED} is false"
+    newer = newer_state(view)
+    if newer is not None:
+        return f"the catalog points to an earlier state of the table than {newer.path}, which may be wanted again"
+    return None

@@ -1,0 +1,256 @@
+"""The sweep of one table: look, remember what is unnamed, and remove what has been so for the whole grace.
+
+Killed at any point, it leaves files that the next one removes. Two at once, of one daemon or of two, do no harm: what
+one of them removes, no state of the table can name (docs/retention.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+import structlog
+from pyiceberg.catalog import Catalog
+
+from engine.clock import Clock
+from engine.fault_points import FaultPoint, reach
+from engine.table.commit.writer import TableWriter
+from engine.table.manifests import ManifestReader
+from engine.table.own_files import FileKind, OwnFiles
+from engine.table.reachability import hashes_of
+from engine.table.states import is_own_state
+from engine.table.topic_table import NEVER_SWEPT, TopicTable
+from engine.warehouse.warehouse import FILES_A_BATCH, StoredFile
+from retention.sightings import SightingStore
+from retention.sweep_limits import CLOCK_TOLERANCE_MS, MOST_STATES, PLAN_LASTS_MS, WORTH_A_COMMIT, SweepLimits
+from retention.sweep_planner import Amount, Due, Needed, Reason, Sighting, SweepPlan, Verdict, plan_sweep
+from retention.swept_table import SweptState, SweptTable, held_because
+from retention.unreferenced import OF_ONE_COMMIT, TableMoment, Unreferenced, check
+
+_NOTHING = Amount()
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepTurn:
+    """``amounts`` of files by reason, without those that were ``removed``; ``waiting``: why files whose grace is
+    over are still there, with how many; ``hindered``: what the warehouse said of those it did not remove, by path.
+    ``held``: why the table was not swept at all."""
+
+    amounts: Mapping[Reason, Amount] = field(default_factory=dict)
+    removed: Amount = _NOTHING
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    hindered: Mapping[str, str] = field(default_factory=dict)
+    goes_next_ms: int | None = None
+    held: str | None = None
+
+
+class TableSweep:
+    """Of one incarnation of a topic. For one thread."""
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        topic_id: str,
+        catalog: Catalog,
+        namespace: str,
+        writer: TableWriter,
+        clock: Clock,
+        limits: SweepLimits,
+        folder: Path,
+        in_use: Callable[[], Set[str]] = frozenset,
+    ) -> None:
+        """``folder`` is where sightings are kept; ``in_use`` names the files that readers of this process have open."""
+        self._table = SweptTable(catalog, namespace, topic, topic_id)
+        self._writer = writer
+        self._clock = clock
+        self._limits = limits
+        self._sightings = SightingStore(folder, topic_id)
+        self._in_use = in_use
+        self._looked_ms: tuple[int, int] | None = None
+
+    def preview(self, tell: Callable[[Verdict], object]) -> SweepTurn:
+        """What a turn would find and do now; nothing is changed. Raises as ``turn``."""
+        state = self._table.load()
+        held = held_because(state)
+        seen = self._sightings.load(state.view.location)
+        plan = self._plan(state, seen, tell)
+        # As if the fence stood, which a turn puts up.
+        fenced = replace(state.view, swept=state.view.sequence_number)
+        found = _Removal()
+        for _ in self._proven(plan.due, self._moment(replace(state, view=fenced)), found):
+            pass
+        return _turn(plan, found, held=held)
+
+    def turn(self) -> SweepTurn:
+        """Look, remember, remove. Raises Unavailable (the catalog, the warehouse or the data directory is away, or
+        another process sweeps the table), Corrupt (a metadata file is damaged: nothing is known of what it named),
+        Invalid (the table is gone)."""
+        with self._sightings as sightings:
+            state = self._table.load()
+            held = held_because(state)
+            if held is not None:
+                # What was seen of one state means nothing to another.
+                sightings.forget()
+                return SweepTurn(held=held)
+            before = sightings.load(state.view.location)
+            plan = self._plan(state, self._steady(before))
+            # Loaded after the files were listed: whatever is among them was begun on this state or an earlier one.
+            state = self._table.load()
+            kept = plan.sightings(now_ms=self._clock.now_ms(), sequence_number=state.view.sequence_number)
+            if kept != before:
+                sightings.save(state.view.location, kept)
+            removal = self._remove(plan.due, state) if plan.due else _Removal()
+            return _turn(plan, removal, held=removal.held)
+
+    def _plan(
+        self, state: SweptState, seen: Mapping[str, Sighting], tell: Callable[[Verdict], object] = lambda _: None
+    ) -> SweepPlan:
+        own = _own_files(state.view)
+        return plan_sweep(
+            _listed(state.view, own),
+            own=own,
+            named=self._table.named(state),
+            needed=Needed.by(state.view),
+            seen=seen,
+            now_ms=self._clock.now_ms(),
+            grace_ms=self._limits.grace_ms,
+            tell=tell,
+        )
+
+    def _remove(self, due: Sequence[Due], state: SweptState) -> _Removal:
+        found = _Removal()
+        fence = _fence_for(due, state.view)
+        if fence is not None:
+            self._writer.fence_sweep(state.view, fence)
+        waiting = iter(due)
+        moment, looked_ms = self._now(found)
+        while moment is not None and (batch := list(islice(waiting, FILES_A_BATCH))):
+            if self._clock.monotonic_ms() - looked_ms > PLAN_LASTS_MS:
+                moment, looked_ms = self._now(found)
+                if moment is None:
+                    break
+            self._delete(state.view, list(self._proven(batch, moment, found)), found)
+            reach(FaultPoint.FILES_SWEPT)
+        changed_before_ms = self._clock.now_ms() - self._limits.grace_ms
+        for folder in _own_files(state.view).folders:
+            state.view.warehouse.remove_empty_folders(folder, unchanged_since_ms=changed_before_ms)
+        return found
+
+    def _now(self, found: _Removal) -> tuple[TableMoment | None, int]:
+        """The table at this moment, None where it may not be swept; and when that was, monotonic."""
+        looked_ms = self._clock.monotonic_ms()
+        state = self._table.load()
+        found.held = held_because(state)
+        return (None if found.held is not None else self._moment(state)), looked_ms
+
+    def _moment(self, state: SweptState) -> TableMoment:
+        view = state.view
+        files = ManifestReader().files(view)
+        return TableMoment(
+            own=_own_files(view),
+            named=self._table.named(state),
+            live=hashes_of(
+                [
+                    *(file.path for file in files.own),
+                    *(file.path for file in files.foreign),
+                    *(file.path for file in files.deletes),
+                ]
+            ),
+            needed=Needed.by(view),
+            swept=view.swept,
+            sequence_number=view.sequence_number,
+            now_ms=self._clock.now_ms(),
+            grace_ms=self._limits.grace_ms,
+            in_use=self._in_use(),
+            is_own_state=_StateCheck(view, str(state.metadata.table_uuid)),
+        )
+
+    def _proven(self, due: Sequence[Due], moment: TableMoment, found: _Removal) -> Iterator[Unreferenced]:
+        for one in due:
+            checked = check(one, moment)
+            if isinstance(checked, Unreferenced):
+                yield checked
+            else:
+                found.waiting[checked] = found.waiting.get(checked, 0) + 1
+
+    def _delete(self, view: TopicTable, files: Sequence[Unreferenced], found: _Removal) -> None:
+        if not files:
+            return
+        hindered = view.warehouse.delete_batch([one.file.path for one in files])
+        for path, problem in hindered.items():
+            _log.warning("file_not_removed", topic=view.topic, file=path, problem=problem)
+        found.hindered |= hindered
+        gone = [one.file for one in files if one.file.path not in hindered]
+        found.removed = Amount(
+            files=found.removed.files + len(gone),
+            size_bytes=found.removed.size_bytes + sum(file.size_bytes for file in gone),
+        )
+        _log.info("files_swept", topic=view.topic, files=len(gone), first=gone[0].path if gone else None)
+
+    def _steady(self, seen: dict[str, Sighting]) -> dict[str, Sighting]:
+        """Sightings by the clock as it is now: time that only the wall clock knows of ends no grace."""
+        now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        before, self._looked_ms = self._looked_ms, (now_ms, monotonic_ms)
+        ahead_ms = 0 if before is None else (now_ms - before[0]) - (monotonic_ms - before[1])
+        if ahead_ms <= CLOCK_TOLERANCE_MS:
+            return seen
+        return {path: replace(one, seen_ms=one.seen_ms + ahead_ms) for path, one in seen.items()}
+
+
+@dataclass(slots=True)
+class _Removal:
+    removed: Amount = _NOTHING
+    waiting: dict[str, int] = field(default_factory=dict)
+    hindered: dict[str, str] = field(default_factory=dict)
+    held: str | None = None
+
+
+class _StateCheck:
+    """Whether a table metadata file is of a commit of Floeberg's; of a bounded number, the others wait."""
+
+    def __init__(self, view: TopicTable, table_uuid: str) -> None:
+        self._view = view
+        self._uuid = table_uuid
+        self._left = MOST_STATES
+
+    def __call__(self, path: str) -> bool:
+        self._left -= 1
+        return self._left >= 0 and is_own_state(self._view.warehouse, path, self._uuid)
+
+
+def _turn(plan: SweepPlan, removal: _Removal, *, held: str | None) -> SweepTurn:
+    listed, removed = plan.amounts[Reason.UNREFERENCED], removal.removed
+    left = Amount(files=listed.files - removed.files, size_bytes=listed.size_bytes - removed.size_bytes)
+    return SweepTurn(
+        amounts={**plan.amounts, Reason.UNREFERENCED: left},
+        removed=removal.removed,
+        waiting=removal.waiting,
+        hindered=removal.hindered,
+        goes_next_ms=plan.goes_next_ms,
+        held=held,
+    )
+
+
+def _fence_for(due: Sequence[Due], view: TopicTable) -> int | None:
+    """Where the fence must stand before these go; None where it stands, or is not worth a commit."""
+    data = [one.sighting.sequence_number for one in due if one.own.kind is FileKind.DATA]
+    # Those of commits wait for the table's next one by themselves.
+    others = [one.sighting.sequence_number for one in due if one.own.kind in OF_ONE_COMMIT]
+    if sum(number >= view.sequence_number for number in others) >= WORTH_A_COMMIT:
+        data += others
+    wanted = max(data, default=NEVER_SWEPT)
+    return wanted if wanted > view.swept else None
+
+
+def _own_files(view: TopicTable) -> OwnFiles:
+    return OwnFiles.of(view.location, view.topic_id)
+
+
+def _listed(view: TopicTable, own: OwnFiles) -> Iterator[StoredFile]:
+    for folder in own.folders:
+        yield from view.warehouse.list(folder)
