@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from engine.errors import Invalid
 from floeberg.java.jdk import java_command
 from floeberg.java.maven_jars import ICEBERG_SPARK, class_path, resolve_jars
 from floeberg.plain_value import as_written
+from floeberg.sql_answer import SqlAnswer, complete_statements, in_batches
 
 CATALOG_NAME = "floeberg"
 
@@ -61,18 +64,30 @@ class SparkSession:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Column names and all rows of a statement. Raises ``Invalid`` with Spark's own words when it refuses."""
+    def statements(self, text: str) -> list[str]:
+        return complete_statements(text)
+
+    @contextmanager
+    def answer(self, statement: str) -> Iterator[SqlAnswer]:
+        """Rows come partition by partition: what is held is one of them."""
         try:
-            answer = self._session.sql(sql)
-            is_float = ["float" in kind for _, kind in answer.dtypes]
-            rows = [tuple(_with_names(value) for value in row) for row in answer.collect()]
+            frame = self._session.sql(statement)
+            is_float = ["float" in kind for _, kind in frame.dtypes]
+            rows = (
+                tuple(
+                    as_written(_with_names(value)) if narrow else _with_names(value)
+                    for narrow, value in zip(is_float, row, strict=True)
+                )
+                for row in frame.toLocalIterator()
+            )
+            yield SqlAnswer(names=frame.columns, batches=in_batches(rows))
         except self._errors as error:
             raise Invalid(f"Spark refuses the query: {str(error).splitlines()[0]}") from error
-        return list(answer.columns), [
-            tuple(as_written(value) if narrow else value for narrow, value in zip(is_float, row, strict=True))
-            for row in rows
-        ]
+
+    def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Column names and all rows of a statement, where they are few."""
+        with self.answer(sql) as answer:
+            return list(answer.names), list(answer.rows())
 
     def close(self) -> None:
         self._session.stop()

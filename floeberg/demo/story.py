@@ -13,17 +13,20 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
+from rich.text import Text
 
 from engine.errors import Corrupt, Invalid, Unavailable
-from floeberg.commands.sql import result_table, run_query
+from floeberg.answer_formats import table_lines
 from floeberg.demo.options import ORDER_COUNT, DemoOptions
 from floeberg.demo.orders import PARTITIONS, TOPIC, OrderProducer, ProducedOrders
 from floeberg.demo.playground import SEGMENT_BYTES, Playground
 from floeberg.demo.read_back import ReadBack, read_everything
 from floeberg.demo.stage import Stage
 from floeberg.demo.summary import Outcome, show_summary
+from floeberg.duckdb_session import DuckdbSession
 from floeberg.java.jdk import java_command
 from floeberg.java.maven_jars import ICEBERG_SPARK, KAFKA_BROKER, resolve_jars
+from floeberg.sql_answer import SqlAnswer
 from serving.status.page import size_text
 
 _TIERING_TIMEOUT_SECONDS = 180.0
@@ -190,9 +193,10 @@ def _read(stage: Stage, playground: Playground, producer: OrderProducer) -> Read
 
 
 def _query(stage: Stage, playground: Playground, *, with_spark: bool) -> None:
-    names, rows = run_query("duckdb", _DUCKDB_QUERY, url=playground.table_door_url, token=None, namespace="kafka")
+    with DuckdbSession(playground.table_door_url, namespace="kafka") as duckdb:
+        names, rows = duckdb.query(_DUCKDB_QUERY)
     stage.say("[bold]DuckDB[/bold]: revenue by channel")
-    stage.console.print(Padding(result_table(names, rows), (0, 0, 0, 4), expand=False))
+    _show_rows(stage, names, rows)
     if not with_spark:
         return
     answer = playground.run("sql", "--engine", "spark", "--json", _SPARK_QUERY)
@@ -200,8 +204,12 @@ def _query(stage: Stage, playground: Playground, *, with_spark: bool) -> None:
         raise Unavailable(f"Spark gave no result: {answer.stderr.strip()[-500:]}")
     found: list[dict[str, Any]] = json.loads(answer.stdout)
     stage.say("[bold]Spark[/bold]: the five best countries")
-    table = result_table(list(found[0]), [list(row.values()) for row in found])
-    stage.console.print(Padding(table, (0, 0, 0, 4), expand=False))
+    _show_rows(stage, list(found[0]), [tuple(row.values()) for row in found])
+
+
+def _show_rows(stage: Stage, names: list[str], rows: list[tuple[Any, ...]]) -> None:
+    lines = "\n".join(table_lines(SqlAnswer(names=names, batches=iter([rows]))))
+    stage.console.print(Padding(Text(lines), (0, 0, 0, 4), expand=False))
 
 
 def _fsck(stage: Stage, playground: Playground, producer: OrderProducer) -> dict[str, Any]:

@@ -34,6 +34,20 @@ def test_duckdb_finds_tables_without_their_namespace_when_it_is_named(door: str)
         assert duckdb.query("SELECT count(*) FROM orders")[1] == [(1000,)]
 
 
+def test_duckdb_has_the_values_columns_first_where_a_table_has_no_namespace_before_it(door: str) -> None:
+    with DuckdbSession(door, namespace="shop", kafka_columns_last=True) as duckdb:
+        stored = duckdb.query("SELECT * FROM floeberg.shop.orders LIMIT 1")[0]
+        value_columns = [name for name in stored if not name.startswith("kafka_")]
+        kafka_columns = [name for name in stored if name.startswith("kafka_")]
+        assert stored == kafka_columns + value_columns
+        for statement in ("SELECT * FROM orders LIMIT 1", "WITH a AS (FROM orders) FROM a, orders b LIMIT 1"):
+            assert duckdb.query(statement)[0][: len(stored)] == value_columns + kafka_columns
+        assert duckdb.query(COUNT_AND_SUM.replace("shop.orders", "orders"))[1] == EXPECTED
+        assert duckdb.query("SHOW TABLES")[1] == [("empty",), ("orders",)]
+        duckdb.query("CREATE TEMP TABLE orders AS SELECT 1 AS mine")
+        assert duckdb.query("FROM temp.orders") == (["mine"], [(1,)])
+
+
 def test_duckdb_with_the_token_is_let_in_and_without_it_is_not(catalog: Catalog) -> None:
     with served(table_door_routes(CatalogView(catalog), tokens=("secret",))) as url:
         with DuckdbSession(url, token="secret", namespace="shop") as duckdb:
