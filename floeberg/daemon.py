@@ -13,6 +13,7 @@ from engine.errors import FloebergError, Unavailable
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.table.catalog.deferred import open_catalog_when_there
+from engine.table.catalog.sql import KeptMetadata
 from floeberg.bound_sources import cache_bounds
 from floeberg.data_dir_lock import lock_data_dir
 from floeberg.door_token import log_door_token
@@ -75,10 +76,11 @@ class Daemon:
         """Lock the data directory, open the doors, begin tiering."""
         settings, clock = self._settings, self._clock
         self._resources.enter_context(lock_data_dir(settings.data_dir))
-        assembly = assemble_tiering(settings, clock, in_process=self._in_process)
+        kept = KeptMetadata()
+        assembly = assemble_tiering(settings, clock, in_process=self._in_process, kept=kept)
         self._resources.callback(assembly.close)
-        # A catalog of the doors' own: the writer's belongs to the writer and its lock.
-        catalog = open_catalog_when_there(settings.catalog_properties)
+        # A catalog of the doors' own, which never wait for a connection that a commit has.
+        catalog = open_catalog_when_there(settings.catalog_properties, kept)
         table_door = self._open_table_door(assembly, catalog)
         log_door = self._open_log_door(assembly, catalog)
         self._resources.callback(self._end_loops, assembly, self._begin_loops(assembly))

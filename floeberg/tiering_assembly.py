@@ -10,6 +10,7 @@ from compaction.compaction_loop import CompactionLoop
 from engine.broker import KafkaBroker
 from engine.clock import Clock
 from engine.table.catalog.deferred import open_catalog_when_there
+from engine.table.catalog.sql import KeptMetadata
 from engine.table.commit.writer import TableWriter
 from engine.table.foreign.evidence import ForeignEvidence, ForeignTask, gather_evidence
 from engine.table.merge.merge_files import MergeTask
@@ -49,14 +50,17 @@ class TieringAssembly:
         self.broker.close()
 
 
-def assemble_tiering(settings: Settings, clock: Clock, *, in_process: bool = False) -> TieringAssembly:
-    """Everything but threads and doors; Spark starts with the first task unless ``in_process``.
+def assemble_tiering(
+    settings: Settings, clock: Clock, *, in_process: bool = False, kept: KeptMetadata | None = None
+) -> TieringAssembly:
+    """Everything but threads and doors; Spark starts with the first task unless ``in_process``. ``kept``: parsed
+    metadata that the catalog shares with others.
 
     Raises ``Invalid`` for settings that a part refuses. A catalog that is away is waited for.
     """
     limits = tiering_limits(settings)
     workers = InProcessWorkers() if in_process else _sized_workers(settings)
-    catalog = open_catalog_when_there(settings.catalog_properties)
+    catalog = open_catalog_when_there(settings.catalog_properties, kept)
     writer = TableWriter(
         catalog,
         clock,

@@ -23,6 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.table.catalog.metadata_errors import RESTORE_METADATA, UNDECODABLE
+from engine.table.catalog.sql import KeptMetadata, KeptSqlCatalog
 from engine.table.catalog.sqlite import SqliteCatalog, is_damage
 from engine.warehouse.warehouse import Warehouse
 
@@ -30,6 +31,7 @@ DEFAULT_NAMESPACE = "kafka"
 DEFAULT_CATALOG_NAME = "floeberg"
 
 _FILE_IO = "engine.warehouse.durable_file_io.DurableFileIO"
+_SQL_CATALOG = "engine.table.catalog.sql.KeptSqlCatalog"
 _REST_CATALOG = "engine.table.catalog.rest.BoundedRestCatalog"
 
 _LONGEST_PROBLEM = 300
@@ -48,10 +50,11 @@ def embedded_catalog_properties(data_dir: Path) -> dict[str, str]:
     }
 
 
-def open_catalog(properties: Mapping[str, str]) -> Catalog:
+def open_catalog(properties: Mapping[str, str], kept: KeptMetadata | None = None) -> Catalog:
     """A catalog from the settings' own properties, as pyiceberg names them (``name`` defaults to ``floeberg``).
 
-    Raises Invalid for properties that describe no catalog, Unavailable when the catalog does not answer.
+    ``kept``: parsed metadata that it shares with others. Raises Invalid for properties that describe no catalog,
+    Unavailable when the catalog does not answer.
     """
     given = dict(properties)
     name = given.pop("name", DEFAULT_CATALOG_NAME)
@@ -59,16 +62,25 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
         given.setdefault("py-io-impl", _FILE_IO)
     try:
         with translated_errors("the catalog can't be opened"):
-            if given.get("uri", "").startswith("sqlite:"):
-                return SqliteCatalog(name, **given)
-            if given.get("type") == "rest" or ("type" not in given and given.get("uri", "").startswith("http")):
-                given.pop("type", None)
-                given.setdefault("py-catalog-impl", _REST_CATALOG)
-            return load_catalog(name, **given)
+            catalog = _opened(name, given)
+            if kept is not None and isinstance(catalog, KeptSqlCatalog):
+                catalog.kept = kept
+            return catalog
     except (ValueError, KeyError, ModuleNotFoundError) as error:
         raise Invalid(
             f"the [catalog] settings describe no catalog: {error}", next_step="see pyiceberg's catalog configuration"
         ) from error
+
+
+def _opened(name: str, given: dict[str, str]) -> Catalog:
+    uri = given.get("uri", "")
+    if uri.startswith("sqlite:"):
+        return SqliteCatalog(name, **given)
+    for kind, scheme, ours in (("rest", "http", _REST_CATALOG), ("sql", "postgresql", _SQL_CATALOG)):
+        if given.get("type") == kind or ("type" not in given and uri.startswith(scheme)):
+            given.pop("type", None)
+            given.setdefault("py-catalog-impl", ours)
+    return load_catalog(name, **given)
 
 
 def table_identifier(namespace: str, topic: str) -> Identifier:

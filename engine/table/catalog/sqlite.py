@@ -1,34 +1,20 @@
-"""pyiceberg's SQL catalog on SQLite: safe between processes, quick on a long history, and honest about its file."""
+"""pyiceberg's SQL catalog on SQLite: safe between processes, and honest about its file."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from pyiceberg.catalog import Catalog
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.io import FileIO
-from pyiceberg.table import CommitTableResponse, StagedTable, Table
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
-from pyiceberg.table.update import RemoveSnapshotsUpdate, SetSnapshotRefUpdate, TableRequirement, TableUpdate
-from pyiceberg.typedef import Identifier
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError, SQLAlchemyError
 
-from engine.bounded_cache import BoundedCache
 from engine.errors import Unavailable
-from engine.fault_points import FaultPoint, reach
-from engine.table.catalog.metadata_errors import metadata_decoded
+from engine.table.catalog.sql import KeptSqlCatalog
 
 BUSY_MS_PROPERTY = "sqlite.busy-timeout-ms"
 DEFAULT_BUSY_MS = 30_000
 """How long a commit waits for another process's: theirs takes milliseconds, a backup may take seconds."""
-
-_CACHED_METADATA = 64
-"""Parsed metadata files kept per catalog: one for each table that is being written, with room to spare."""
 
 _REFUSALS = frozenset(
     {
@@ -49,25 +35,12 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 FileIdentity = tuple[int, int]
 
 
-class _SharedMetadata(TableMetadataV2):
-    """Shares its parts with its copies: nothing changes metadata once it is made, and the library's deep copy of all
-    snapshots is a third of the CPU of a commit to a table with a hundred of them."""
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:  # noqa: ARG002
-        copied: Self = super().model_copy(update=update)
-        return copied
-
-
-class SqliteCatalog(SqlCatalog):
-    """A metadata file never changes, so a parsed one is kept by its location: a commit then reads nothing but the row
-    that points at it.
-
-    A database file that somebody put in another's place is opened again: an open connection would go on writing to the
-    file that has no name any more, and everything committed there would be gone with the process.
+class SqliteCatalog(KeptSqlCatalog):
+    """A database file that somebody put in another's place is opened again: an open connection would go on writing to
+    the file that has no name any more, and everything committed there would be gone with the process.
     """
 
     def __init__(self, name: str, **properties: str) -> None:
-        self._parsed: BoundedCache[str, TableMetadata] = BoundedCache(capacity=_CACHED_METADATA)
         self._path = _database_path(properties["uri"])
         self._busy_ms = int(properties.get(BUSY_MS_PROPERTY, DEFAULT_BUSY_MS))
         self.lock_file = self._path and self._path.with_name(f"{self._path.name}.commit-lock")
@@ -78,55 +51,6 @@ class SqliteCatalog(SqlCatalog):
         event.listen(self.engine, "connect", self._prepare_connection)
         event.listen(self.engine, "checkout", self._check_connection)
         self.engine.dispose()  # connections made so far were not prepared
-
-    def commit_table(
-        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
-    ) -> CommitTableResponse:
-        response = super().commit_table(table, requirements, updates)
-        reach(FaultPoint.CATALOG_CHANGED)
-        self._parsed.put(response.metadata_location, response.metadata)
-        return response
-
-    @staticmethod
-    def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
-        SqlCatalog._write_metadata(metadata, io, metadata_path)
-        reach(FaultPoint.METADATA_DURABLE)
-
-    def _update_and_stage_table(
-        self,
-        current_table: Table | None,
-        table_identifier: Identifier,
-        requirements: tuple[TableRequirement, ...],
-        updates: tuple[TableUpdate, ...],
-    ) -> StagedTable:
-        """The metadata's time never goes back with the machine's clock: Iceberg's Java readers refuse a table whose
-        last change is older than its last snapshot."""
-        if current_table is not None:
-            _check_removable(current_table.metadata, updates)
-        staged = super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
-        last_ms = 0 if current_table is None else current_table.metadata.last_updated_ms
-        if staged.metadata.last_updated_ms < last_ms:
-            staged.metadata = staged.metadata.model_copy(update={"last_updated_ms": last_ms + 1})
-        return staged
-
-    def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:
-        location = orm_table.metadata_location
-        metadata = self._parsed.get(location)
-        if metadata is None:
-            with metadata_decoded(str(location)):
-                table = super()._convert_orm_to_iceberg(orm_table)
-            if type(table.metadata) is TableMetadataV2:
-                table.metadata = _SharedMetadata.model_construct(**dict(table.metadata))
-            self._parsed.put(table.metadata_location, table.metadata)
-            return table
-        identifier = (*Catalog.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
-        return Table(
-            identifier=identifier,
-            metadata=metadata,
-            metadata_location=location,
-            io=self._load_file_io(metadata.properties, location),
-            catalog=self,
-        )
 
     def damage(self) -> str | None:
         """What SQLite finds wrong with its whole file; None for a good one. Raises SQLAlchemyError."""
@@ -159,17 +83,6 @@ class SqliteCatalog(SqlCatalog):
     def _check_connection(self, _connection: object, record: Any, _proxy: object) -> None:
         if self._path is not None and record.info["file"] != _identity(self._path):
             raise DisconnectionError("another database file has taken this one's place")
-
-
-def _check_removable(metadata: TableMetadata, updates: Sequence[TableUpdate]) -> None:
-    """That snapshots which are to go are there, and that nobody has named one of them since: the library would take
-    the branch or the tag along. Raises CommitFailedException."""
-    named = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
-    named |= {update.ref_name: update.snapshot_id for update in updates if isinstance(update, SetSnapshotRefUpdate)}
-    removable = {snapshot.snapshot_id for snapshot in metadata.snapshots}.difference(named.values())
-    for update in updates:
-        if isinstance(update, RemoveSnapshotsUpdate) and not removable.issuperset(update.snapshot_ids):
-            raise CommitFailedException("a snapshot that is to go is gone, or a branch or tag names it now")
 
 
 def is_refused(error: SQLAlchemyError) -> bool:

@@ -25,6 +25,15 @@ class TestSqliteOverAFolder(CatalogSuite):
         return embedded_catalog_properties(tmp_path)
 
 
+class TestSqlOverAFolder(CatalogSuite):
+    """As on PostgreSQL: nothing that is SQLite's own is used."""
+
+    @pytest.fixture
+    def properties(self, tmp_path: Path) -> dict[str, str]:
+        embedded = embedded_catalog_properties(tmp_path)
+        return {**embedded, "uri": embedded["uri"].replace("sqlite:", "sqlite+pysqlite:")}
+
+
 class TestSqliteOverS3(CatalogSuite):
     @pytest.fixture
     def properties(self, tmp_path: Path, s3: S3Server) -> dict[str, str]:
