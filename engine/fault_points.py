@@ -57,7 +57,7 @@ class FaultPoint(StrEnum):
     WRITER_TOLD = "writer-told"  # the loop not
     LOOP_TOLD = "loop-told"  # another table's commit, or the listeners, not
     SPOOL_ABOUT_TO_LET_GO = "spool-about-to-let-go"  # committed in an earlier turn, links still there
-    LOG_START_RECORDED = "log-start-recorded"  # nothing below it removed
+    HORIZONS_MOVED = "horizons-moved"  # committed; who moves them has not gone on
 
     # Compaction
     REPLACEMENTS_WRITTEN = "replacements-written"  # files with the records of others, not verified

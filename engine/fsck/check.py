@@ -7,7 +7,7 @@ seconds a GiB of values), spread over threads; the kernels and Arrow let go of t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,6 +72,7 @@ def fsck_table(
         ranges = [file for file in live_ranges(table, manifests) if file.parts]
     except Corrupt as error:
         return _report(table, (), [*findings, _metadata_finding(table, error)])
+    streams = {file.path for file in manifests.stream}
     adopted_paths = {part.path for file in ranges for part in file.parts}
     own = [file for file in listing.files if file.path not in adopted_paths]
     findings += [_untrue_finding(table, path, said) for path, said in listing.untrue]
@@ -101,9 +102,10 @@ def fsck_table(
     partitions = sorted({*table.ledger, *checked})
     summaries = []
     for partition in partitions:
-        found = _partition_findings(table, partition, checked[partition], compared[partition])
+        coverage = _coverage(table, partition, checked[partition], streams)
+        found = _partition_findings(coverage, checked[partition], compared[partition])
         findings += found
-        summaries.append(_summary(table, partition, checked[partition], compared[partition], len(found)))
+        summaries.append(_summary(table, coverage, checked[partition], compared[partition], len(found)))
     return _report(table, summaries, findings)
 
 
@@ -209,7 +211,7 @@ def _compare_logs(
         ledger = table.ledger.get(partition)
         if ledger is None:
             continue
-        for part in log_ranges(log.segments, stored=ledger.range, skipped=table.skipped.get(partition, ())):
+        for part in log_ranges(log.segments, stored=ledger.held, skipped=table.skipped.get(partition, ())):
             future = pool.submit(
                 compare_with_log,
                 table,
@@ -231,16 +233,18 @@ def _compare_logs(
 
 
 def _partition_findings(
-    table: TopicTable, partition: int, files: Sequence[CheckedFile], compared: Sequence[LogComparison]
+    coverage: PartitionCoverage, files: Sequence[CheckedFile], compared: Sequence[LogComparison]
 ) -> list[Finding]:
     found = [finding for file in sorted(files, key=lambda file: file.listed.path) for finding in file.findings]
-    found += check_coverage(_coverage(table, partition, files))
+    found += check_coverage(coverage)
     differences = [comparison.finding for comparison in compared if comparison.finding is not None]
     found += sorted(differences, key=lambda finding: finding.range or OffsetRange(start=0, end=0))
     return found
 
 
-def _coverage(table: TopicTable, partition: int, files: Sequence[CheckedFile]) -> PartitionCoverage:
+def _coverage(
+    table: TopicTable, partition: int, files: Sequence[CheckedFile], streams: Container[str]
+) -> PartitionCoverage:
     return PartitionCoverage(
         topic=table.topic,
         partition=partition,
@@ -249,7 +253,11 @@ def _coverage(table: TopicTable, partition: int, files: Sequence[CheckedFile]) -
         empty=table.empty.get(partition, ()),
         files=tuple(
             FileCoverage(
-                path=file.listed.path, range=file.range, record_count=file.listed.record_count, digest=file.digest
+                path=file.listed.path,
+                range=file.range,
+                record_count=file.listed.record_count,
+                digest=file.digest,
+                is_streams=file.listed.path in streams,
             )
             for file in files
             if file.range is not None
@@ -259,17 +267,18 @@ def _coverage(table: TopicTable, partition: int, files: Sequence[CheckedFile]) -
 
 def _summary(
     table: TopicTable,
-    partition: int,
+    coverage: PartitionCoverage,
     files: Sequence[CheckedFile],
     compared: Sequence[LogComparison],
     finding_count: int,
 ) -> PartitionSummary:
-    ledger = table.ledger.get(partition)
-    digest: RangeDigest | None = combined_digest(_coverage(table, partition, files).files)
+    partition, ledger = coverage.partition, coverage.ledger
+    digest: RangeDigest | None = combined_digest(coverage.files)
     return PartitionSummary(
         partition=partition,
         ledger=None if ledger is None else ledger.range,
         log_start=None if ledger is None else ledger.log_start,
+        table_start=None if ledger is None else max(ledger.start, ledger.table_start),
         file_count=len({path for file in files for path in file.paths}),
         record_count=sum(file.listed.record_count for file in files),
         size_bytes=sum(file.listed.size_bytes for file in files),

@@ -18,13 +18,15 @@ _LEDGER = "compare the ledger's table property with an earlier metadata file of 
 class FileCoverage:
     """What one file stands for in its partition.
 
-    ``record_count`` as the manifest has it; ``digest`` that of the file's rows, None where they can't be read.
+    ``record_count`` as the manifest has it; ``digest`` that of the file's rows, None where they can't be read;
+    ``is_streams``: the stream's branch lists it, and the table does not.
     """
 
     path: str
     range: OffsetRange
     record_count: int
     digest: RangeDigest | None
+    is_streams: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +83,14 @@ def check_coverage(coverage: PartitionCoverage) -> list[Finding]:
             coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=file.range, file=file.path)
             for file in coverage.files
         ]
-    findings = [*_overlaps(coverage), *_beyond_ledger(coverage, ledger)]
+    findings = [*_overlaps(coverage), *_beyond_ledger(coverage, ledger), *_across_horizon(coverage, ledger)]
     once = _each_offset_once(coverage.files)
-    digest = combined_digest(once)
-    counted = sum(file.record_count for file in once) if digest is None else digest.record_count
+    held = combined_digest(once)
+    digest = None if held is None else ledger.gone_digest.then(held)
+    counted = ledger.gone_digest.record_count + sum(file.record_count for file in once)
+    counted = counted if digest is None else digest.record_count
     differs = counted != ledger.digest.record_count or digest not in {None, ledger.digest}
-    holes = _holes(ledger.range, [*(file.range for file in coverage.files), *coverage.skipped, *coverage.empty])
+    holes = _holes(ledger.held, [*(file.range for file in coverage.files), *coverage.skipped, *coverage.empty])
     if holes and differs:
         missing = ledger.digest.record_count - counted
         message = f"no file holds offsets that the ledger counts; the partition misses {missing} records in all"
@@ -96,7 +100,8 @@ def check_coverage(coverage: PartitionCoverage) -> list[Finding]:
         findings += [coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=hole) for hole in holes]
     elif differs and not findings:
         found = f"the digest {digest.to_text()}" if digest is not None else f"{counted} records"
-        message = f"the files hold {found}, the ledger says {ledger.digest.to_text()}"
+        also = "" if ledger.gone is None else f", with what is gone below {ledger.gone.end}"
+        message = f"the files hold {found}{also}, the ledger says {ledger.digest.to_text()}"
         findings.append(coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=ledger.range))
     return findings
 
@@ -132,12 +137,26 @@ def _each_offset_once(files: Sequence[FileCoverage]) -> list[FileCoverage]:
 
 
 def _beyond_ledger(coverage: PartitionCoverage, ledger: LedgerEntry) -> list[Finding]:
-    message = f"a file holds offsets that the ledger {ledger.range} does not count"
+    message = f"a file holds offsets that the ledger {ledger.held} does not count"
     return [
         coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=file.range, file=file.path)
         for file in sorted(coverage.files, key=lambda file: file.range)
-        if not ledger.range.covers(file.range)
+        if not ledger.held.covers(file.range)
     ]
+
+
+def _across_horizon(coverage: PartitionCoverage, ledger: LedgerEntry) -> list[Finding]:
+    """Files on the wrong side of the table's horizon: SQL engines see too much, or too little."""
+    findings = []
+    for file in sorted(coverage.files, key=lambda file: file.range):
+        is_below = file.range.start < ledger.table_start
+        if is_below == file.is_streams or not ledger.held.covers(file.range):
+            continue
+        where = "only the stream's branch lists it" if file.is_streams else "the table still lists it"
+        side = "below" if is_below else "above"
+        message = f"a file lies {side} the table's horizon {ledger.table_start}, and {where}"
+        findings.append(coverage.finding(Damage.LEDGER_MISMATCH, message, _LEDGER, offsets=file.range, file=file.path))
+    return findings
 
 
 def _holes(within: OffsetRange, covered: Sequence[OffsetRange]) -> list[OffsetRange]:

@@ -34,6 +34,9 @@ def judge_foreign_change(table: TopicTable) -> tuple[TopicTable, list[Finding]]:
     if change.properties_changed or change.uuid_changed:
         told = broken(table, change, "what its ledger says is not what Floeberg wrote")
         found.append(_finding(table, told.problem, told.next_step or ""))
+    if change.stream_changed is not None:
+        told = broken(table, change, "consumers would miss what that branch listed")
+        found.append(_finding(table, told.problem, told.next_step or ""))
     if not found:
         message = f"{SOMEBODY_ELSE}: {change}; every record is there, the next cycle of tiering records it"
         found.append(_finding(table, message, "nothing, while a daemon tiers this topic", severity=Severity.WARNING))

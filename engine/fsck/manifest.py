@@ -21,8 +21,8 @@ from engine.table.topic_table import TopicTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The live entries of a snapshot; ``delete_paths`` those that delete rows instead of holding some; ``untrue`` by
-    the manifest's path what the manifest list says of it and is not so."""
+    """The live entries of a snapshot, and of the stream's branch; ``delete_paths`` those that delete rows instead of
+    holding some; ``untrue`` by the manifest's path what the manifest list says of it and is not so."""
 
     files: tuple[ListedFile, ...]
     delete_paths: tuple[str, ...]
@@ -50,12 +50,12 @@ def list_files(table: TopicTable) -> Listing:
 
 
 def _manifests(table: TopicTable) -> Iterator[tuple[ManifestFile, Sequence[ManifestEntry]]]:
-    if table.manifest_list is None:
-        return
-    with reading_metadata(table, table.manifest_list):
-        io = load_file_io(properties=dict(table.warehouse.properties), location=table.manifest_list)
-    for manifest in listed_manifests(table, io, table.manifest_list):
-        yield manifest, manifest_entries(table, manifest, io, discard_deleted=False)
+    streams = None if table.stream is None else table.stream.manifest_list
+    for manifest_list in (one for one in (table.manifest_list, streams) if one is not None):
+        with reading_metadata(table, manifest_list):
+            io = load_file_io(properties=dict(table.warehouse.properties), location=manifest_list)
+        for manifest in listed_manifests(table, io, manifest_list):
+            yield manifest, manifest_entries(table, manifest, io, discard_deleted=False)
 
 
 def _untrue(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> Iterator[str]:

@@ -89,7 +89,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSummary:
-    """One partition as it was found. ``ledger`` is None where files exist but no ledger line does.
+    """One partition as it was found. ``ledger`` is None where files exist but no ledger line does. ``log_start`` is the
+    stream's horizon, ``table_start`` the table's.
 
     ``compared`` are the ranges whose records were compared with the broker's log; ``skipped`` those that Kafka had
     deleted before anybody could store them.
@@ -98,6 +99,7 @@ class PartitionSummary:
     partition: int
     ledger: OffsetRange | None
     log_start: int | None
+    table_start: int | None
     file_count: int
     record_count: int
     size_bytes: int

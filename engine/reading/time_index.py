@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from engine.offset_range import OffsetRange
 from engine.parquet.page_index import PageBounds, read_page_bounds
 from engine.reading.file_index import OpenFile
-from engine.table.columns import TableLayout
-from engine.table.rows.rows import MILLISECONDS_KEPT, US_PER_MS
+from engine.table.columns import MILLISECONDS_KEPT, US_PER_MS, TableLayout
 
 NEVER = np.iinfo(np.int64).max
 """A bound that no timestamp passes: nothing is known of a page's timestamps."""

@@ -20,6 +20,11 @@ from engine.parquet.leaves import FIELD_ID_KEY
 
 UTC = "UTC"
 
+US_PER_MS = 1000
+
+MILLISECONDS_KEPT = 2
+"""Added to ``kafka_timestamp_type`` where the timestamp has no microseconds in 64 bits and stands as it is."""
+
 HEADERS_TYPE = pa.list_(
     pa.field(
         "element", pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]), False

@@ -15,6 +15,7 @@ from engine.errors import Corrupt, Invalid
 from engine.offset_range import OffsetRange
 from engine.parquet.footer import ParquetFooter
 from engine.records.digest import RangeDigest
+from engine.table.columns import MILLISECONDS_KEPT, US_PER_MS
 from engine.table.windows import Clustering, FileWindows
 
 FORMAT_VERSION = 2
@@ -256,6 +257,21 @@ def footer_checksum_of(entry: DataFile) -> int | None:
 def clustering_checksum_of(entry: DataFile) -> int | None:
     """What a manifest entry says of how its file is clustered (``Clustering.checksum``); None in stream order."""
     return (entry.column_sizes or {}).get(CLUSTERING_COLUMN_ID)
+
+
+def newest_timestamp_ms(entry: DataFile, timestamp_id: int, timestamp_type_id: int) -> int | None:
+    """The newest timestamp of a file's records by the upper bounds in its manifest entry; None where they don't tell
+    it: no bounds, records without a timestamp alone (-1), or among them one that the column keeps in another unit."""
+    newest, kind = (_upper_bound(entry, column_id) for column_id in (timestamp_id, timestamp_type_id))
+    if newest is None or kind is None or kind >= MILLISECONDS_KEPT or newest < 0:
+        return None
+    return newest // US_PER_MS
+
+
+def _upper_bound(entry: DataFile, column_id: int) -> int | None:
+    """Of a column of whole numbers (Iceberg table specification, "Binary single-value serialization")."""
+    bound = (entry.upper_bounds or {}).get(column_id)
+    return None if bound is None else int.from_bytes(bound, "little", signed=True)
 
 
 def check_footer(footer: ParquetFooter, checksum: int | None) -> None:

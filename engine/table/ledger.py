@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
-from engine.records.digest import RangeDigest
+from engine.records.digest import EMPTY_DIGEST, RangeDigest
 
 LEDGER_PREFIX = "floeberg.ledger."
 
@@ -20,11 +20,21 @@ LINES_KEPT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GoneRecords:
+    """Records that no file holds any more: those of a line's start up to offset ``end``, which had this ``digest``."""
+
+    end: int
+    digest: RangeDigest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
     """One partition's line: offsets ``start <= offset < end`` were stored, under which digest.
 
     ``epoch`` the newest leader epoch anybody committed under; ``digest`` of all records ever stored, but for erased
-    ones, in offset order; ``log_start`` the stream's horizon: offsets below it are no longer served to consumers.
+    ones, in offset order; ``log_start`` the stream's horizon: offsets below it are no longer served to consumers;
+    ``table_start`` the table's: no file of the branch that SQL engines read begins below it; ``gone`` what lies below
+    both, None while nothing does.
     """
 
     start: int
@@ -32,21 +42,40 @@ class LedgerEntry:
     epoch: int
     digest: RangeDigest
     log_start: int
+    table_start: int = 0
+    gone: GoneRecords | None = None
 
     @property
     def range(self) -> OffsetRange:
         return OffsetRange(start=self.start, end=self.end)
 
+    @property
+    def held(self) -> OffsetRange:
+        """The offsets whose records files hold."""
+        return OffsetRange(start=self.start if self.gone is None else self.gone.end, end=self.end)
+
+    @property
+    def gone_digest(self) -> RangeDigest:
+        """Of the records that no file holds any more."""
+        return EMPTY_DIGEST if self.gone is None else self.gone.digest
+
+    def with_log_start(self, offset: int) -> LedgerEntry:
+        """The line with the stream's horizon at ``offset``: never moved back, nor beyond what was stored."""
+        return replace(self, log_start=max(self.log_start, min(offset, self.end)))
+
     def to_json(self) -> str:
-        return json.dumps(
-            {
-                "start": self.start,
-                "end": self.end,
-                "epoch": self.epoch,
-                "digest": self.digest.to_text(),
-                "log_start": self.log_start,
-            }
-        )
+        value: dict[str, Any] = {
+            "start": self.start,
+            "end": self.end,
+            "epoch": self.epoch,
+            "digest": self.digest.to_text(),
+            "log_start": self.log_start,
+        }
+        if self.table_start > self.start:
+            value["table_start"] = self.table_start
+        if self.gone is not None:
+            value["gone"] = {"end": self.gone.end, "digest": self.gone.digest.to_text()}
+        return json.dumps(value)
 
     @classmethod
     @lru_cache(maxsize=LINES_KEPT)
@@ -54,17 +83,22 @@ class LedgerEntry:
         """Raises Invalid when the text is not what ``to_json`` writes."""
         try:
             value = json.loads(text)
+            gone = value.get("gone")
             entry = cls(
                 start=int(value["start"]),
                 end=int(value["end"]),
                 epoch=int(value["epoch"]),
                 digest=RangeDigest.from_text(value["digest"]),
                 log_start=int(value["log_start"]),
+                table_start=int(value.get("table_start", 0)),
+                gone=gone and GoneRecords(end=int(gone["end"]), digest=RangeDigest.from_text(gone["digest"])),
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Invalid(f"a ledger entry is not the JSON that this program writes: {error!r}") from error
         if not 0 <= entry.start <= entry.end:
             raise Invalid(f"a ledger entry covers no range: start {entry.start}, end {entry.end}")
+        if entry.gone is not None and not entry.start <= entry.gone.end <= entry.end:
+            raise Invalid(f"a ledger entry of {entry.range} says that all is gone below {entry.gone.end}")
         return entry
 
 
@@ -116,13 +150,13 @@ def extend(entry: LedgerEntry | None, *, added: OffsetRange, leader_epoch: int, 
     """The line after an accepted append."""
     if entry is None:
         return LedgerEntry(start=added.start, end=added.end, epoch=leader_epoch, digest=digest, log_start=added.start)
-    return LedgerEntry(
-        start=entry.start,
-        end=added.end,
-        epoch=max(entry.epoch, leader_epoch),
-        digest=entry.digest.then(digest),
-        log_start=entry.log_start,
-    )
+    return replace(entry, end=added.end, epoch=max(entry.epoch, leader_epoch), digest=entry.digest.then(digest))
+
+
+def moved_log_starts(ledger: Mapping[int, LedgerEntry], log_starts: Mapping[int, int]) -> dict[int, LedgerEntry]:
+    """The lines that ``log_starts`` change, as they are then."""
+    moved = {number: ledger[number].with_log_start(at) for number, at in log_starts.items() if number in ledger}
+    return {number: line for number, line in moved.items() if line != ledger[number]}
 
 
 def parse_ledger(properties: Mapping[str, str]) -> dict[int, LedgerEntry]:

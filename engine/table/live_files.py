@@ -14,12 +14,13 @@ from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange
 from engine.table.manifests import ManifestReader, TableFile, by_partition, first_overlap, live_ranges
+from engine.table.stream_branch import StreamFiles
 from engine.table.topic_table import TopicTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFiles:
-    """The files of one partition in offset order, adopted ranges among them."""
+    """The files of one partition in offset order, adopted ranges and what only the stream has among them."""
 
     files: tuple[TableFile, ...] = ()
 
@@ -41,8 +42,8 @@ class PartitionFiles:
         return found
 
 
-_Listing: TypeAlias = tuple[str, int, tuple[tuple[int, tuple[AdoptedRange, ...]], ...]]
-"""What a list of files depends on: the table's location, its snapshot, and what is adopted."""
+_Listing: TypeAlias = tuple[str, int, StreamFiles | None, tuple[tuple[int, tuple[AdoptedRange, ...]], ...]]
+"""What a list of files depends on: the table's location, its snapshot, the stream's own, and what is adopted."""
 
 
 class LiveFiles:
@@ -62,8 +63,8 @@ class LiveFiles:
         """
         if table.snapshot_id is None:
             return PartitionFiles()
-        # A commit that makes no snapshot can adopt what another program's did.
-        key = (table.location, table.snapshot_id, tuple(table.adopted.items()))
+        # A commit that makes no snapshot can adopt what another program's did; another program can change the branch.
+        key = (table.location, table.snapshot_id, table.stream, tuple(table.adopted.items()))
         found = self._snapshots.get_or_make(key, partial(self._listed, table))
         return found.get(partition, PartitionFiles())
 

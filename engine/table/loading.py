@@ -45,7 +45,14 @@ from engine.table.properties import (
     VALUE_PROPERTIES,
     CodecProperties,
 )
-from engine.table.seal import current_manifest_seal, new_schema_seal_property, seal_property, sealed_schema
+from engine.table.seal import (
+    current_manifest_seal,
+    new_schema_seal_property,
+    seal_property,
+    sealed_schema,
+    sealed_stream,
+)
+from engine.table.stream_branch import stream_files
 from engine.table.topic_table import NEVER_SWEPT, TopicTable, foreign_change
 from engine.warehouse.warehouse import Warehouse
 
@@ -172,6 +179,7 @@ class TableLoader:
                 lines=parse_lines(properties),
                 sequence_number=table.metadata.last_sequence_number,
                 swept=int(properties.get(SWEPT_PROPERTY, NEVER_SWEPT)),
+                stream=stream_files(table.metadata, sealed_stream(table.metadata)),
             )
         except (Invalid, *UNDECODABLE) as error:
             raise Corrupt(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Self
 
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile, read_manifest_list
@@ -19,7 +20,7 @@ from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange, ForeignFile
 from engine.table.catalog.metadata_errors import RESTORE_METADATA, metadata_decoded
-from engine.table.data_file import clustering_checksum_of, footer_checksum_of, parse_file_name
+from engine.table.data_file import clustering_checksum_of, footer_checksum_of, newest_timestamp_ms, parse_file_name
 from engine.table.manifest_seal import (
     ChecksumIO,
     ManifestDigest,
@@ -44,6 +45,7 @@ class TableFile:
 
     ``parts``: none for a file of our own. Else the files of an adopted range, together: their rows that lie in
     ``range``; ``path`` then names the range, ``size_bytes`` and ``record_count`` are those of the range.
+    ``newest_timestamp_ms`` of its records, None where that is not known;
     ``reason_rows``: rows whose error column says something, ``footer_checksum``: of the file's footer, each None where
     that is not known; ``clustering_checksum`` of how its rows are clustered, None in stream order; ``manifest`` the
     path of the one that lists the file.
@@ -57,6 +59,7 @@ class TableFile:
     leader_epoch: int
     sequence_number: int = 0
     parts: tuple[ForeignFile, ...] = ()
+    newest_timestamp_ms: int | None = field(default=None, compare=False)
     reason_rows: int | None = field(default=None, compare=False)
     footer_checksum: int | None = field(default=None, compare=False)
     clustering_checksum: int | None = field(default=None, compare=False)
@@ -82,11 +85,13 @@ class DeleteFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFiles:
     """All live files of a snapshot, sorted: ``own`` ones by their names, ``foreign`` ones with the sequence numbers
-    of their entries, and those that delete rows."""
+    of their entries, and those that delete rows; ``stream``: our own ones that the stream's branch lists, and the
+    snapshot does not."""
 
     own: tuple[TableFile, ...] = ()
     foreign: Mapping[ForeignFile, int] = field(default_factory=dict)
     deletes: tuple[DeleteFile, ...] = ()
+    stream: tuple[TableFile, ...] = ()
 
     def is_deleted_from(self, path: str, partition: int, sequence_number: int) -> DeleteFile | None:
         """A delete file that may take rows out of a data file."""
@@ -109,6 +114,22 @@ class SnapshotFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _StatColumns:
+    """The ids of the columns whose counts and bounds say something of a file."""
+
+    error: int
+    timestamp: int
+    timestamp_type: int
+
+    @classmethod
+    def of(cls, table: TopicTable) -> Self:
+        layout = table.layout
+        names = (layout.error, layout.timestamp, layout.timestamp_type)
+        error, timestamp, timestamp_type = (table.iceberg_schema.find_field(name).field_id for name in names)
+        return cls(error=error, timestamp=timestamp, timestamp_type=timestamp_type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadManifest:
     files: SnapshotFiles
     digest: ManifestDigest
@@ -125,10 +146,24 @@ class ManifestReader:
 
     def files(self, table: TopicTable) -> SnapshotFiles:
         """The files of the table's snapshot. Raises Corrupt (a manifest is missing or damaged), Unavailable."""
-        manifest_list, sealed = table.manifest_list, table.manifest_seal
+        seen: dict[str, _ReadManifest] = {}
+        main = self._listed(table, table.manifest_list, table.manifest_seal, seen)
+        stream = table.stream
+        kept = [] if stream is None else self._listed(table, stream.manifest_list, stream.manifests, seen)
+        self._seen = seen
+        return SnapshotFiles(
+            own=tuple(sorted(file for one in main for file in one.own)),
+            foreign={file: sequence for one in main for file, sequence in one.foreign.items()},
+            deletes=tuple(delete for one in main for delete in one.deletes),
+            stream=tuple(sorted(file for one in kept for file in one.own)),
+        )
+
+    def _listed(
+        self, table: TopicTable, manifest_list: str | None, sealed: ManifestSeal | None, seen: dict[str, _ReadManifest]
+    ) -> list[SnapshotFiles]:
+        """The files of each manifest of a list; what was read is ``seen``."""
         if manifest_list is None:
-            return SnapshotFiles()
-        error_id = table.iceberg_schema.find_field(table.layout.error).field_id
+            return []
         noted = _noted_io(table, manifest_list, sealed)
         listed = list(listed_manifests(table, noted, manifest_list))
         digests = {path: one.digest for path, one in self._seen.items()}
@@ -137,17 +172,12 @@ class ManifestReader:
                 with reading_metadata(table, path):
                     digests[path] = noted.hold(path)
         if sealed is not None:
-            _check_sealed(table, listed, digests, sealed, noted)
-        seen: dict[str, _ReadManifest] = {}
+            _check_sealed(table, manifest_list, listed, digests, sealed, noted)
+        columns = _StatColumns.of(table)
         for manifest in listed:
             path = manifest.manifest_path
-            seen[path] = self._seen.get(path) or _read(table, manifest, noted, digests[path], error_id)
-        self._seen = seen
-        return SnapshotFiles(
-            own=tuple(sorted(file for one in seen.values() for file in one.files.own)),
-            foreign={file: sequence for one in seen.values() for file, sequence in one.files.foreign.items()},
-            deletes=tuple(delete for one in seen.values() for delete in one.files.deletes),
-        )
+            seen[path] = self._seen.get(path) or _read(table, manifest, noted, digests[path], columns)
+        return [seen[manifest.manifest_path].files for manifest in listed]
 
 
 def listed_manifests(table: TopicTable, io: FileIO, manifest_list: str) -> Iterator[ManifestFile]:
@@ -188,14 +218,15 @@ def _noted_io(table: TopicTable, manifest_list: str, sealed: ManifestSeal | None
 
 
 def _read(
-    table: TopicTable, manifest: ManifestFile, io: FileIO, digest: ManifestDigest, error_id: int
+    table: TopicTable, manifest: ManifestFile, io: FileIO, digest: ManifestDigest, columns: _StatColumns
 ) -> _ReadManifest:
     with reading_metadata(table, manifest.manifest_path):
-        return _ReadManifest(files=_files_of(manifest, io, error_id), digest=digest)
+        return _ReadManifest(files=_files_of(manifest, io, columns), digest=digest)
 
 
 def _check_sealed(
     table: TopicTable,
+    manifest_list: str,
     listed: Sequence[ManifestFile],
     digests: Mapping[str, ManifestDigest],
     sealed: ManifestSeal,
@@ -216,12 +247,13 @@ def _check_sealed(
         for m in listed
         if is_as_told(summary_of(metadata, m), m.manifest_path, digests[m.manifest_path]) is None
     ]
-    raise changed_among(len(untold), table.manifest_list or table.metadata_location, topic=table.topic)
+    raise changed_among(len(untold), manifest_list, topic=table.topic)
 
 
 def live_ranges(table: TopicTable, files: SnapshotFiles) -> tuple[TableFile, ...]:
-    """What can be read by offset, sorted: our own files that are whole, and adopted ranges that still are."""
-    return tuple(sorted((*files.whole_own(), *adopted_ranges(table, files))))
+    """What can be read by offset, sorted: our own files that are whole, adopted ranges that still are, and the stream's
+    own."""
+    return tuple(sorted((*files.whole_own(), *adopted_ranges(table, files), *files.stream)))
 
 
 def adopted_ranges(table: TopicTable, files: SnapshotFiles) -> Iterator[TableFile]:
@@ -238,7 +270,7 @@ def adopted_ranges(table: TopicTable, files: SnapshotFiles) -> Iterator[TableFil
         )
 
 
-def _files_of(manifest: ManifestFile, io: FileIO, error_id: int) -> SnapshotFiles:
+def _files_of(manifest: ManifestFile, io: FileIO, columns: _StatColumns) -> SnapshotFiles:
     entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
     own: list[TableFile] = []
     foreign: dict[ForeignFile, int] = {}
@@ -250,13 +282,13 @@ def _files_of(manifest: ManifestFile, io: FileIO, error_id: int) -> SnapshotFile
             deletes.append(_delete_file(file, sequence))
             continue
         try:
-            own.append(_table_file(file, sequence, error_id, manifest.manifest_path))
+            own.append(_table_file(file, sequence, columns, manifest.manifest_path))
         except Invalid:
             foreign[_foreign_file(entry)] = sequence
     return SnapshotFiles(own=tuple(own), foreign=foreign, deletes=tuple(deletes))
 
 
-def _table_file(file: DataFile, sequence_number: int, error_id: int, manifest: str) -> TableFile:
+def _table_file(file: DataFile, sequence_number: int, columns: _StatColumns, manifest: str) -> TableFile:
     name = parse_file_name(file.file_path)
     return TableFile(
         partition=name.partition,
@@ -266,7 +298,8 @@ def _table_file(file: DataFile, sequence_number: int, error_id: int, manifest: s
         record_count=int(file.record_count),
         leader_epoch=name.leader_epoch,
         sequence_number=sequence_number,
-        reason_rows=_values_in(file, error_id),
+        newest_timestamp_ms=newest_timestamp_ms(file, columns.timestamp, columns.timestamp_type),
+        reason_rows=_values_in(file, columns.error),
         footer_checksum=footer_checksum_of(file),
         manifest=manifest,
         clustering_checksum=clustering_checksum_of(file),

@@ -28,9 +28,10 @@ from engine.table.manifest_seal import ChecksumIO, changed, is_as_told
 from engine.table.manifests import listed_manifests, manifest_entries, reading_metadata
 from engine.table.properties import KEY_PROPERTIES, VALUE_PROPERTIES
 from engine.table.sealed_snapshot import summary_of
+from engine.table.stream_branch import STREAM_BRANCH
 from engine.table.topic_table import TopicTable
 
-_LIVE_BRANCHES = frozenset({MAIN_BRANCH, "floeberg-stream"})
+_LIVE_BRANCHES = frozenset({MAIN_BRANCH, STREAM_BRANCH})
 """What SQL engines see, and what only the stream still has; other branches and tags are history that is kept."""
 
 _LITTLE_ENDIAN = np.dtype("<u8")

@@ -39,6 +39,7 @@ from engine.table.properties import (
     TOPIC_PROPERTY,
     VALUE_PROPERTIES,
 )
+from engine.table.stream_branch import StreamSeal
 
 SEAL_PROPERTY = "floeberg.seal"
 SCHEMA_SEAL_PROPERTY = "floeberg.seal_schema"
@@ -84,7 +85,8 @@ _GUARDED_NAMES = frozenset({COLUMNS_PROPERTY, *(names.order for names in _CODECS
 class Seal:
     """``table_uuid`` and ``snapshot_id`` are None in a new table; ``total`` the sum of the sealed properties' hashes,
     ``rules`` a checksum of those among them that say how rows become records. ``rules`` and ``manifests`` are None in
-    seals of before, which may have a ``checksum`` of all sealed properties instead of their ``total``."""
+    seals of before, which may have a ``checksum`` of all sealed properties instead of their ``total``.
+    ``stream`` None while no file is in the stream's own branch."""
 
     table_uuid: str | None
     snapshot_id: int | None
@@ -92,6 +94,7 @@ class Seal:
     checksum: int | None = None
     rules: int | None = None
     manifests: ManifestSeal | None = None
+    stream: StreamSeal | None = None
 
     def to_json(self) -> str:
         value: dict[str, Any] = {
@@ -106,6 +109,8 @@ class Seal:
             value["rules"] = f"{self.rules:08x}"
         if self.manifests is not None:
             value["manifests"] = self.manifests.to_json()
+        if self.stream is not None:
+            value["stream"] = self.stream.to_json()
         return json.dumps(value)
 
     @classmethod
@@ -120,6 +125,7 @@ class Seal:
                 checksum=None if "sum" in value else int(value["properties"], 16),
                 rules=int(value["rules"], 16) if "rules" in value else None,
                 manifests=ManifestSeal.from_json(value["manifests"]) if "manifests" in value else None,
+                stream=StreamSeal.from_json(value["stream"]) if "stream" in value else None,
             )
         except (ValueError, KeyError, TypeError) as error:
             raise Invalid(f"a seal is not the JSON that this program writes: {error!r}") from error
@@ -214,6 +220,7 @@ def seal_property(
     snapshot_id: int | None,
     manifests: ManifestSeal | None = None,
     total: int | None = None,
+    stream: StreamSeal | None = None,
 ) -> dict[str, str]:
     """The seal of a table that has these ``properties`` and this newest snapshot, as a property to set; ``total`` of
     them where it is known."""
@@ -223,6 +230,7 @@ def seal_property(
         total=sealed_total(properties) if total is None else total,
         rules=rules_checksum(properties),
         manifests=manifests,
+        stream=stream,
     )
     return {SEAL_PROPERTY: seal.to_json()}
 
@@ -283,6 +291,12 @@ def current_manifest_seal(metadata: TableMetadata) -> ManifestSeal | None:
     if seal is None or seal.snapshot_id is None or seal.snapshot_id != metadata.current_snapshot_id:
         return None
     return seal.manifests
+
+
+def sealed_stream(metadata: TableMetadata) -> StreamSeal | None:
+    """What is sealed of the stream's branch; None where there is none."""
+    seal = seal_of(metadata.properties)
+    return None if seal is None else seal.stream
 
 
 def sealed_schema(properties: Mapping[str, str]) -> tuple[int, int] | None:

@@ -22,7 +22,8 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 
 from engine.table.manifest_seal import (
@@ -59,18 +60,26 @@ class SealedProducer(_SnapshotProducer[Any]):
     """
 
     _made_as: Operation
+    _branch: str = MAIN_BRANCH
     commit_uuid: Any
 
     def __init__(
         self, table: Table, transaction: Transaction, summary: Mapping[str, str], proven: ProvenManifests
     ) -> None:
-        self._checked = checksum_io(table)
+        self._before = table.metadata
+        self._parent: Snapshot | None = self._before.snapshot_by_name(self._branch)
+        self._sealed = self._seal_before()
+        expected = {self._parent_list: self._sealed.list_crc32c} if self._parent and self._sealed else {}
+        self._checked = ChecksumIO(table.io, expected)
         super().__init__(
-            operation=self._made_as, transaction=transaction, io=self._checked, snapshot_properties=dict(summary)
+            operation=self._made_as,
+            transaction=transaction,
+            io=self._checked,
+            snapshot_properties=dict(summary),
+            branch=self._branch,
         )
         # Part of the names of the manifest list and of the manifests, by which they can be told from another program's.
         self.commit_uuid = f"{OWN_MANIFEST}{self.commit_uuid}"
-        self._before = table.metadata
         self._proven = proven
         self._touched: set[str] = set()
         self._gone: set[str] = set()
@@ -91,16 +100,18 @@ class SealedProducer(_SnapshotProducer[Any]):
     def _validate_concurrency(self) -> None:
         """What is committed was decided on the very state that the commit asserts."""
 
+    def _seal_before(self) -> ManifestSeal | None:
+        """Of the branch's manifests; a manifest list that is not the sealed one is not built upon."""
+        return current_manifest_seal(self._before)
+
     @property
     def _parent_list(self) -> str:
-        parent = self._before.current_snapshot()
-        assert parent is not None, "a manifest is listed somewhere"
-        return str(parent.manifest_list)
+        assert self._parent is not None, "a manifest is listed somewhere"
+        return str(self._parent.manifest_list)
 
     @cached_property
     def _parent_manifests(self) -> list[ManifestFile]:
-        parent = self._before.current_snapshot()
-        return [] if parent is None else parent.manifests(self._io)
+        return [] if self._parent is None else self._parent.manifests(self._io)
 
     @cached_property
     def _manifests_before(self) -> tuple[list[ManifestFile], list[ManifestFile]]:
@@ -143,6 +154,14 @@ class SealedProducer(_SnapshotProducer[Any]):
             entry.data_file.spec_id = spec_id
         return [_entry(entry, ManifestEntryStatus.DELETED, self._snapshot_id) for _, entry in gone]
 
+    def gone_files(self) -> dict[str, DataFile]:
+        """What the manifests said of the files that went, by path."""
+        return {
+            entry.data_file.file_path: entry.data_file
+            for _, entry in self._entries_again
+            if entry.data_file.file_path in self._gone
+        }
+
     def _existing_manifests(self) -> list[ManifestFile]:
         kept, _ = self._manifests_before
         left = [item for item in self._entries_again if item[1].data_file.file_path not in self._gone]
@@ -179,7 +198,7 @@ class SealedProducer(_SnapshotProducer[Any]):
         Reads manifests only where the table had no such seal, or where one is left out. What was written here needs no
         proof later, when no summary tells of it any more.
         """
-        written, sealed = self._checked.written, current_manifest_seal(self._before)
+        written, sealed = self._checked.written, self._sealed
         kept = [manifest for manifest in self._listed if manifest.manifest_path not in written]
         total = sum_of(digest.hashed(path) for path, digest in written.items() if path in self._paths)
         if sealed is None:
@@ -216,7 +235,7 @@ class SealedProducer(_SnapshotProducer[Any]):
 
         Raises Corrupt, OSError. What no summary tells any more is found out by the sum of all, once a process.
         """
-        is_sealed = current_manifest_seal(self._before) is not None
+        is_sealed = self._sealed is not None
         for manifest in manifests:
             path, digest = manifest.manifest_path, self._digest(manifest)
             told = is_as_told(summary_of(self._before, manifest), path, digest)
@@ -226,7 +245,7 @@ class SealedProducer(_SnapshotProducer[Any]):
                 self._prove_all()
 
     def _prove_all(self) -> None:
-        sealed = current_manifest_seal(self._before)
+        sealed = self._sealed
         assert sealed is not None, "only sealed manifests are compared"
         digests = {manifest.manifest_path: self._digest(manifest) for manifest in self._parent_manifests}
         if sum_of(digest.hashed(path) for path, digest in digests.items()) != sealed.total:
@@ -306,14 +325,6 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 def _deletes(file: DataFile) -> bool:
     return bool(file.content != DataFileContent.DATA)
-
-
-def checksum_io(table: Table) -> ChecksumIO:
-    """The table's file access; a manifest list that is not the sealed one is not built upon."""
-    sealed, snapshot = current_manifest_seal(table.metadata), table.metadata.current_snapshot()
-    if sealed is None or snapshot is None:
-        return ChecksumIO(table.io, {})
-    return ChecksumIO(table.io, {snapshot.manifest_list: sealed.list_crc32c})
 
 
 def summary_of(metadata: TableMetadata, manifest: ManifestFile) -> Mapping[str, str]:

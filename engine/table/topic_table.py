@@ -35,6 +35,7 @@ from engine.table.seal import (
     seal_of,
     sealed_schema,
 )
+from engine.table.stream_branch import StreamFiles, stream_change
 from engine.warehouse.warehouse import Warehouse
 
 SOMEBODY_ELSE = "somebody else changed the table"
@@ -66,7 +67,8 @@ class ForeignChange:
     the current one, oldest first; ``sealed_snapshot`` the sealed one where the metadata still has it;
     ``is_behind``: the current snapshot's history does not hold the sealed one (a rollback, a branch replaced);
     ``undone`` the ranges, by partition, that snapshots of ours added which the branch no longer has; ``rules_edited``
-    what was edited of that by which rows become records again, in words.
+    what was edited of that by which rows become records again, and ``stream_changed`` what was done to the stream's own
+    branch, in words.
     """
 
     seal: Seal | None
@@ -79,6 +81,7 @@ class ForeignChange:
     schema_changed: bool
     uuid_changed: bool
     rules_edited: tuple[str, ...] = ()
+    stream_changed: str | None = None
 
     @property
     def properties_unproven(self) -> bool:
@@ -106,6 +109,8 @@ class ForeignChange:
             parts.append(f"{', '.join(self.rules_edited)} was edited")
         if self.schema_changed:
             parts.append("its columns or its partitioning were changed")
+        if self.stream_changed is not None:
+            parts.append(self.stream_changed)
         return ", ".join(parts) or "it has no seal of Floeberg's"
 
 
@@ -118,8 +123,11 @@ def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
     schema_changed = sealed_schema(properties) != (metadata.current_schema_id, metadata.default_spec_id)
     uuid_changed = seal is not None and seal.table_uuid not in {None, str(metadata.table_uuid)}
     same_snapshot = seal is not None and seal.snapshot_id == current_id
+    stream_changed = stream_change(metadata, None if seal is None else seal.stream)
     rules_edited = _rules_edited(metadata, seal, properties_changed=properties_changed)
-    if same_snapshot and not (properties_changed or schema_changed or uuid_changed or rules_edited):
+    if same_snapshot and not (
+        properties_changed or schema_changed or uuid_changed or rules_edited or stream_changed is not None
+    ):
         return None
     sealed_id = None if seal is None else seal.snapshot_id
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
@@ -144,6 +152,7 @@ def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
         schema_changed=schema_changed,
         uuid_changed=uuid_changed,
         rules_edited=rules_edited,
+        stream_changed=stream_changed,
     )
 
 
@@ -232,9 +241,10 @@ class TopicTable:
     whatever another program calls them since: ids decide. ``adopted`` ranges whose files another program wrote,
     proven; ``erased`` by partition what was erased of it; ``foreign`` what another program changed and nobody has
     judged yet; ``manifest_seal`` what the snapshot's manifests were when it was committed, None where that is not
-    known; ``sequence_number`` of the newest snapshot there ever was; ``swept``: files that were begun at this number or
-    before it, and that nothing names, may be gone. ``shown_schema`` are the columns as engines see them. ``lines`` only
-    a ``__latest`` table has, and no ledger.
+    known; ``stream`` the list of the files that only the stream has, None where there are none, or where somebody else
+    changed it; ``sequence_number`` of the newest snapshot there ever was; ``swept``: files that were begun at this
+    number or before it, and that nothing names, may be gone. ``shown_schema`` are the columns as engines see them.
+    ``lines`` only a ``__latest`` table has, and no ledger.
     """
 
     identifier: tuple[str, ...]
@@ -257,6 +267,7 @@ class TopicTable:
     erased: Mapping[int, ErasedRecords] = field(default_factory=dict)
     foreign: ForeignChange | None = None
     manifest_seal: ManifestSeal | None = None
+    stream: StreamFiles | None = None
     key_codec: CodecSpec | None = None
     shown_schema: Schema
     lines: Mapping[int, LatestLine] = field(default_factory=dict)

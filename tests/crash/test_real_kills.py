@@ -23,7 +23,7 @@ NOT_ON_THE_WAY = {
     FaultPoint.DOOR_TOKEN_WRITTEN,
     FaultPoint.DOOR_TOKEN_NAMED,
     # Nothing in the daemon moves the stream's horizon yet.
-    FaultPoint.LOG_START_RECORDED,
+    FaultPoint.HORIZONS_MOVED,
     FaultPoint.AUXILIARY_STATE_REMOVED,
 }
 ARRANGED = {

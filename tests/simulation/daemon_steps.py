@@ -98,7 +98,7 @@ def record_log_start(world: World, dice: random.Random) -> str | None:
             entry = None if table is None else table.ledger.get(partition.who.partition)
             if table is not None and entry is not None:
                 wanted = min(partition.log_start, entry.end)
-                process.writer.set_log_start(table, partition.who.partition, wanted)
+                process.writer.move_horizons(table, log_starts={partition.who.partition: wanted})
                 said = str(wanted)
         except FloebergError as error:
             said = error.problem

@@ -24,6 +24,8 @@ class SnapshotUpdate:
 
     ``entries`` and ``entries_gone`` (each with the manifest that lists it): files that are described as another table
     describes them, and delete files.
+    ``kept`` are those of the ``removed`` that the stream's branch gets, ``came`` new files of that branch alone,
+    ``left`` those that leave it.
     """
 
     summary: Mapping[str, str] = field(default_factory=dict)
@@ -32,6 +34,9 @@ class SnapshotUpdate:
     removed: tuple[TableFile, ...] = ()
     entries: tuple[DataFile, ...] = ()
     entries_gone: tuple[tuple[DataFile, str], ...] = ()
+    kept: tuple[TableFile, ...] = ()
+    came: tuple[FileDescription, ...] = ()
+    left: tuple[TableFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

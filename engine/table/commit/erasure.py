@@ -14,7 +14,7 @@ from itertools import chain
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
-from engine.records.digest import EMPTY_DIGEST, RangeDigest
+from engine.records.digest import RangeDigest
 from engine.table.commit.change import Change, Decision, SnapshotUpdate
 from engine.table.commit.replacement import remembered
 from engine.table.erased import ErasedRecords, Erasure, ranges_of
@@ -67,8 +67,9 @@ class EraseRecords(Change):
         parts: dict[int, list[VerifiedErasure]] = defaultdict(list)
         for one in accepted:
             parts[one.old.partition].append(one)
-        own = by_partition(files.own)
+        own = by_partition(sorted((*files.own, *files.stream)))
         listed = {file.path: file for file in files.own}
+        streams = {file.path: file for file in files.stream}
         summary: dict[str, str] = {}
         properties = remembered(table, self._settings)
         for partition, erased in sorted(parts.items()):
@@ -85,8 +86,10 @@ class EraseRecords(Change):
         return SnapshotUpdate(
             summary=summary,
             properties=properties,
-            added=tuple(one.new.description for one in accepted if one.new is not None),
-            removed=tuple(listed[one.old.path] for one in accepted),
+            added=tuple(one.new.description for one in accepted if one.new is not None and one.old.path in listed),
+            removed=tuple(listed[one.old.path] for one in accepted if one.old.path in listed),
+            came=tuple(one.new.description for one in accepted if one.new is not None and one.old.path in streams),
+            left=tuple(streams[one.old.path] for one in accepted if one.old.path in streams),
         )
 
     def _erasure(self, table: TopicTable, own: Sequence[TableFile], erased: Sequence[VerifiedErasure]) -> Erasure:
@@ -113,11 +116,12 @@ class EraseRecords(Change):
         )
 
     def _digest(self, table: TopicTable, own: Sequence[TableFile], now: Mapping[str, RangeDigest]) -> RangeDigest:
-        """Of all that the partition's files hold, those in ``now`` with these digests."""
+        """Of what is gone and of all that the partition's files hold, those in ``now`` with these digests."""
         self._read_footers(table, own)
         parts = [(file.range, now.get(file.path, self._digests[file.path])) for file in own]
         parts += [(part.range, part.digest) for part in table.adopted.get(own[0].partition, ())]
-        return reduce(RangeDigest.then, (digest for _, digest in sorted(parts, key=lambda one: one[0])), EMPTY_DIGEST)
+        gone = table.ledger[own[0].partition].gone_digest
+        return reduce(RangeDigest.then, (digest for _, digest in sorted(parts, key=lambda one: one[0])), gone)
 
     def _read_footers(self, table: TopicTable, own: Sequence[TableFile]) -> None:
         unread = [file for file in own if file.path not in self._digests]
@@ -135,7 +139,7 @@ def _decided(
     Each stands or falls alone: its old file must be listed as it was read, no row deleted from it, and be all that the
     partition has in its range.
     """
-    whole = {file.path: file.size_bytes for file in files.whole_own()}
+    whole = {file.path: file.size_bytes for file in (*files.whole_own(), *files.stream)}
     outcomes = []
     accepted = []
     for one in erasures:
@@ -151,7 +155,7 @@ def _decided(
 
 def _beside(table: TopicTable, files: SnapshotFiles, old: TableFile) -> Iterator[OffsetRange]:
     """What else of the partition reaches into a file's range."""
-    for file in files.own:
+    for file in (*files.own, *files.stream):
         if file.partition == old.partition and file.path != old.path and file.range.overlaps(old.range):
             yield file.range
     for part in table.adopted.get(old.partition, ()):

@@ -1,16 +1,25 @@
-"""What moves the ledger: ranges that are appended, each decided against its partition's line, and log starts."""
+"""What moves the ledger's end: ranges that are appended, each decided against its partition's line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
 from engine.parquet.settings import ParquetSettings
 from engine.records.digest import EMPTY_DIGEST, RangeDigest
 from engine.table.commit.change import Change, Decision, SnapshotUpdate
-from engine.table.ledger import LEDGER_PREFIX, LedgerEntry, Outcome, decide, extend, ranges_to_json
+from engine.table.ledger import (
+    LEDGER_PREFIX,
+    LedgerEntry,
+    Outcome,
+    decide,
+    extend,
+    moved_log_starts,
+    ranges_to_json,
+)
 from engine.table.proof.verifier import VerifiedFile
 from engine.table.properties import EMPTY_PREFIX, RANGE_PREFIX, SKIPPED_PREFIX
 from engine.table.sealed_snapshot import AppendFiles
@@ -71,14 +80,21 @@ class CommitResult:
 
 
 class AppendRanges(Change):
-    """``settings``: the encodings the files were written with, stored unless the table remembers as much already."""
+    """``settings``: the encodings the files were written with, stored unless the table remembers as much already;
+    ``log_starts`` by partition, recorded where something is appended."""
 
     producer = AppendFiles
 
-    def __init__(self, appends: Sequence[RangeAppend], settings: ParquetSettings | None = None) -> None:
+    def __init__(
+        self,
+        appends: Sequence[RangeAppend],
+        settings: ParquetSettings | None = None,
+        log_starts: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         self._appends = tuple(appends)
         self._settings = settings
-        self.partitions = frozenset(append.partition for append in appends)
+        self._log_starts = log_starts
+        self.partitions = frozenset({*(append.partition for append in appends), *log_starts})
 
     def decide(self, table: TopicTable) -> Decision:
         """Every append, those of one partition in offset order and each on top of the ones before it."""
@@ -103,11 +119,12 @@ class AppendRanges(Change):
     def _update(
         self, table: TopicTable, accepted: Sequence[RangeAppend], ledger: dict[int, LedgerEntry]
     ) -> SnapshotUpdate:
-        summary, properties = {}, {}
-        for partition, entry in ledger.items():
+        summary = {}
+        moved = moved_log_starts({**table.ledger, **ledger}, self._log_starts)
+        properties = {f"{LEDGER_PREFIX}{partition}": line.to_json() for partition, line in {**ledger, **moved}.items()}
+        for partition in ledger:
             added = [append for append in accepted if append.partition == partition]
             summary[f"{RANGE_PREFIX}{partition}"] = ranges_to_json(append.range for append in added)
-            properties[f"{LEDGER_PREFIX}{partition}"] = entry.to_json()
             empty = [append.range for append in added if append.file is None]
             if empty:
                 properties[f"{EMPTY_PREFIX}{partition}"] = ranges_to_json([*table.empty.get(partition, ()), *empty])
@@ -119,32 +136,6 @@ class AppendRanges(Change):
             properties |= self._settings.to_properties()
         files = tuple(append.file.description for append in accepted if append.file is not None)
         return SnapshotUpdate(summary=summary, properties=properties, added=files)
-
-
-class SetLogStart(Change):
-    """The horizon of a partition's stream. It never moves back."""
-
-    producer = AppendFiles
-
-    def __init__(self, partition: int, log_start: int) -> None:
-        self._partition = partition
-        self._log_start = log_start
-        self.partitions = frozenset({partition})
-
-    def decide(self, table: TopicTable) -> Decision:
-        """Raises Invalid for a partition without a ledger line or a horizon beyond the ledger's end."""
-        entry = table.ledger.get(self._partition)
-        if entry is None or self._log_start > entry.end:
-            end = 0 if entry is None else entry.end
-            raise Invalid(
-                f"the log start {self._log_start} lies beyond what is stored, which ends at {end}",
-                topic=table.topic,
-                partition=self._partition,
-            )
-        if self._log_start <= entry.log_start:
-            return Decision()
-        line = replace(entry, log_start=self._log_start)
-        return Decision(update=SnapshotUpdate(properties={f"{LEDGER_PREFIX}{self._partition}": line.to_json()}))
 
 
 def _bridged(table: TopicTable, append: RangeAppend) -> OffsetRange:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
@@ -28,6 +27,7 @@ from pyiceberg.table.update import (
     RemoveSnapshotsUpdate,
     RemoveStatisticsUpdate,
     SetSnapshotRefUpdate,
+    TableRequirement,
     TableUpdate,
     update_table_metadata,
 )
@@ -43,6 +43,7 @@ from engine.table.catalog.sqlite import is_refused
 from engine.table.commit.change import SnapshotUpdate
 from engine.table.history import expired
 from engine.table.history_limits import HistoryLimits
+from engine.table.horizon_snapshot import KeepForStream
 from engine.table.manifests import TableFile
 from engine.table.properties import TOPIC_PROPERTY
 from engine.table.seal import (
@@ -51,9 +52,11 @@ from engine.table.seal import (
     lacking_guards,
     lacking_schema_seal,
     seal_property,
+    sealed_stream,
     total_after,
 )
 from engine.table.sealed_snapshot import ProvenManifests, SealedProducer
+from engine.table.stream_branch import NEVER_EXPIRES_MS, STREAM_BRANCH, StreamSeal
 
 _REFUSALS = (UnauthorizedError, AuthorizationExpiredError, ForbiddenError, TooManyRequestsError)
 """Answers that a catalog gives before it does anything."""
@@ -85,8 +88,11 @@ class TableTransaction(Transaction):
             self._applied = (self._updates, update_table_metadata(self._table.metadata, self._updates))
         return self._applied[1]
 
-    def _stage(self, updates: tuple[TableUpdate, ...], *others: Any, **named: Any) -> Transaction:
-        return super()._stage(tuple(map(self._as_we_mean_it, updates)), *others, **named)
+    def _stage(self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...] = ()) -> Transaction:
+        """The library drops the second of two requirements of a kind, whatever branch it is about."""
+        staged = super()._stage(tuple(map(self._as_we_mean_it, updates)), requirements)
+        self._requirements += tuple(one for one in requirements if one not in self._requirements)
+        return staged
 
     def _as_we_mean_it(self, update: TableUpdate) -> TableUpdate:
         """A snapshot is later than the table's last change even where the clock has gone back: Iceberg's Java readers
@@ -105,6 +111,8 @@ class TableTransaction(Transaction):
                     "max_ref_age_ms": ref.max_ref_age_ms,
                 }
             )
+        if isinstance(update, SetSnapshotRefUpdate) and update.ref_name == STREAM_BRANCH:
+            return update.model_copy(update={"max_ref_age_ms": NEVER_EXPIRES_MS})
         return update
 
     def stage_snapshot(
@@ -142,6 +150,7 @@ class TableTransaction(Transaction):
         ):
             snapshot.commit()
             manifests = snapshot.manifest_seal()
+            stream = self._stage_stream(snapshot, updates, {} if proven is None else proven)
         reach(FaultPoint.SNAPSHOT_STAGED)
         changed = {name: text for update in updates for name, text in update.properties.items()}
         properties = {
@@ -156,6 +165,7 @@ class TableTransaction(Transaction):
             snapshot_id=snapshot.snapshot_id,
             manifests=manifests,
             total=total_after(metadata.properties, properties),
+            stream=stream,
         )
         self.set_properties({**properties, **seal})
         if SCHEMA_SEAL_PROPERTY in properties:
@@ -182,6 +192,26 @@ class TableTransaction(Transaction):
             for name, ref in self._table.metadata.refs.items()
         )
         return len(gone)
+
+    def _stage_stream(
+        self, main: SealedProducer, updates: Sequence[SnapshotUpdate], proven: ProvenManifests
+    ) -> StreamSeal | None:
+        """The snapshot of the stream's branch that belongs to ``main``'s; as sealed where nothing changes there."""
+        kept = [file for update in updates for file in update.kept]
+        came = [file for update in updates for file in update.came]
+        left = [file for update in updates for file in update.left]
+        if not kept and not came and not left:
+            return sealed_stream(self._table.metadata)
+        described, spec_id = main.gone_files(), self._table.metadata.default_spec_id
+        stream = KeepForStream(self._table, self, {}, proven)
+        for file in kept:
+            stream.append_data_file(described[file.path])
+        for description in came:
+            stream.append_data_file(description.to_iceberg(spec_id))
+        for file in left:
+            stream.remove(_entry_of(file, spec_id), file.manifest)
+        stream.commit()
+        return StreamSeal(snapshot_id=int(stream.snapshot_id), manifests=stream.manifest_seal())
 
     def commit_once(self) -> None:
         """Send what is staged, once, if anything is; the transaction's table is then the committed state.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pyarrow as pa
 import structlog
@@ -23,9 +24,10 @@ from engine.table.catalog.access import Identifier
 from engine.table.columns import TableLayout, iceberg_schema
 from engine.table.commit.change import Committed, ExpireSnapshots
 from engine.table.commit.erasure import EraseRecords
+from engine.table.commit.horizon_move import MoveHorizons
 from engine.table.commit.judge import check_older_incarnation, check_same, topic_id_of
 from engine.table.commit.latest_files import FollowColumns, NameFiles, PartitionFiles
-from engine.table.commit.range_append import AppendRanges, AppendResult, CommitResult, RangeAppend, SetLogStart
+from engine.table.commit.range_append import AppendRanges, AppendResult, CommitResult, RangeAppend
 from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
 from engine.table.commit.schema_change import AddColumns, AddSchemas
 from engine.table.commit.session import TableSession
@@ -66,6 +68,7 @@ class TableWriter:
         self._history = history or HistoryLimits()
         self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
         self._sessions: dict[tuple[str, str, bool], TableSession] = {}
+        self._log_starts: dict[str, Mapping[int, int]] = {}
         self._lock = threading.Lock()
 
     def session(self, topic: str, topic_id: str) -> TableSession:
@@ -169,7 +172,8 @@ class TableWriter:
         or when the catalog is away, Invalid for a file of another table.
         """
         _check_files(table, [append.file for append in appends if append.file is not None])
-        done = self.session(table.topic, table.topic_id).commit(AppendRanges(appends, settings))
+        change = AppendRanges(appends, settings, self._log_starts.get(table.topic_id, {}))
+        done = self.session(table.topic, table.topic_id).commit(change)
         results = (AppendResult(append=a, outcome=o) for a, o in zip(appends, done.outcomes, strict=True))
         return CommitResult(table=done.table, results=tuple(results))
 
@@ -202,15 +206,30 @@ class TableWriter:
         change = EraseRecords(erasures, erasure_id=erasure_id, at_ms=at_ms, settings=settings)
         return self.session(table.topic, table.topic_id).commit(change)
 
-    def set_log_start(self, table: TopicTable, partition: int, log_start: int) -> TopicTable:
-        """Record the stream's horizon of a partition; it never moves back.
+    def note_log_starts(self, table: TopicTable, log_starts: Mapping[int, int]) -> None:
+        """The stream's horizons by partition, to be recorded with the next append to the table: that costs nothing."""
+        with self._lock:
+            self._log_starts[table.topic_id] = dict(log_starts)
 
-        Raises Invalid for a partition without a ledger line or a horizon beyond the ledger's end.
+    def move_horizons(
+        self,
+        table: TopicTable,
+        *,
+        log_starts: Mapping[int, int] = MappingProxyType({}),
+        table_starts: Mapping[int, int] = MappingProxyType({}),
+    ) -> TopicTable:
+        """Move horizons of partitions in one commit: the stream's to ``log_starts``, the table's up to ``table_starts``
+        as far as whole files lie below. None moves back. Files leave what they no longer belong to.
+
+        Raises Invalid for a partition without a ledger line, and as ``commit``.
         """
-        change = SetLogStart(partition, log_start)
-        recorded = self.session(table.topic, table.topic_id).commit(change).table
-        reach(FaultPoint.LOG_START_RECORDED)
-        return recorded
+        session = self.session(table.topic, table.topic_id)
+        change = MoveHorizons(log_starts=log_starts, table_starts=table_starts)
+        # What the decision reads is read before anybody waits for the commit.
+        change.decide(session.open() or table)
+        moved = session.commit(change).table
+        reach(FaultPoint.HORIZONS_MOVED)
+        return moved
 
     def expire(self, table: TopicTable, limits: HistoryLimits | None = None) -> Committed:
         """Let old snapshots go in a commit of its own; none is made where none goes. ``limits`` instead of the

@@ -58,9 +58,16 @@ def judge_partition(found: PartitionFound) -> tuple[AdoptedRange, ...] | Differe
         held = sum(file.record_count for file, _ in found.own) + sum(e.file.record_count for e in found.evidence)
         return Difference(partition=found.partition, problem=f"{held} rows are there and no ledger line counts them")
     foreign = DigestRuns.joined(evidence.runs for evidence in found.evidence)
-    whole = DigestRuns.joined([*(DigestRuns.of_digest(file.range, digest) for file, digest in found.own), foreign])
+    own = [(file.range, digest) for file, digest in found.own]
+    if entry.gone is not None:
+        own.append((_gone_range(entry), entry.gone.digest))
+    whole = DigestRuns.joined([*(DigestRuns.of_digest(offsets, digest) for offsets, digest in own), foreign])
     difference = _difference(found, entry, whole)
     return _adopted(found, entry) if difference is None else difference
+
+
+def _gone_range(entry: LedgerEntry) -> OffsetRange:
+    return OffsetRange(start=entry.start, end=entry.held.start)
 
 
 def _difference(found: PartitionFound, entry: LedgerEntry, whole: DigestRuns) -> Difference | None:
@@ -82,7 +89,7 @@ def _difference(found: PartitionFound, entry: LedgerEntry, whole: DigestRuns) ->
             return Difference(partition=partition, problem=problem, range=expected)
     missing = entry.digest.record_count - whole.digest.record_count
     if missing > 0:
-        holes = [hole for hole in _holes(entry.range, whole, found.known_empty) if hole.offset_count <= missing]
+        holes = [hole for hole in _holes(entry.held, whole, found.known_empty) if hole.offset_count <= missing]
         problem = f"{missing} records of {entry.digest.record_count} are missing"
         return Difference(partition=partition, problem=problem, range=max(holes, default=None, key=_length))
     if missing < 0:
@@ -123,7 +130,8 @@ def _adopted(found: PartitionFound, entry: LedgerEntry) -> tuple[AdoptedRange, .
 
     That the partition is whole proves that no record is at the offsets between: a range reaches up to the next.
     """
-    covered = sorted([*(file.range for file, _ in found.own), *found.known_empty])
+    gone = [] if entry.gone is None else [_gone_range(entry)]
+    covered = sorted([*gone, *(file.range for file, _ in found.own), *found.known_empty])
     spans = _spans(found.evidence, covered)
     known = sorted([*covered, *(offsets for offsets, _ in spans)])
     adopted = []

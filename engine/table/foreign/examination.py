@@ -28,6 +28,7 @@ from engine.table.manifests import NO_PARTITION, ManifestReader, SnapshotFiles, 
 from engine.table.own_columns import columns_property
 from engine.table.properties import ADOPTED_PREFIX
 from engine.table.seal import is_guarded, is_sealed
+from engine.table.stream_branch import STREAM_BRANCH
 from engine.table.topic_table import SOMEBODY_ELSE, ForeignChange, TopicTable, foreign_change
 
 log = structlog.get_logger(__name__)
@@ -74,6 +75,8 @@ def prove_unbroken(table: Table, view: TopicTable, change: ForeignChange, gather
     problem = _column_problem(view, table.schema(), table.spec())
     if problem is not None:
         raise broken(view, change, problem)
+    if change.stream_changed is not None:
+        raise broken(view, change, "consumers would miss what that branch listed")
     findings = examine_files(view, change, gather) if change.files_changed else Findings()
     if findings.differences:
         first, *others = findings.differences
@@ -102,12 +105,24 @@ def broken(view: TopicTable, change: ForeignChange, problem: str, *, difference:
 def _next_step(view: TopicTable, change: ForeignChange) -> str:
     name = ".".join(view.identifier)
     check = f"then floeberg fsck {view.topic}; tiering goes on by itself once the table is whole"
+    if change.stream_changed is not None and not change.files_changed:
+        return f"{_stream_step(name, change)}, {check}"
     if change.files_changed and change.sealed_snapshot is not None:
         procedure = "set_current_snapshot" if change.is_behind else "rollback_to_snapshot"
         return f"CALL system.{procedure}('{name}', {change.sealed_snapshot.snapshot_id}), {check}"
     if change.files_changed and change.seal is not None:
         return f"restore the snapshot {change.seal.snapshot_id} from a copy of the table, {check}"
     return f"undo it with the program that did it, {check}"
+
+
+def _stream_step(name: str, change: ForeignChange) -> str:
+    if change.seal is None or change.seal.stream is None:
+        return f"ALTER TABLE {name} DROP BRANCH `{STREAM_BRANCH}`"
+    left_at = change.seal.stream.snapshot_id
+    return (
+        f"ALTER TABLE {name} CREATE OR REPLACE BRANCH `{STREAM_BRANCH}` AS OF VERSION {left_at}, or, where that "
+        "snapshot is gone, restore it from a copy of the table"
+    )
 
 
 def examine_files(view: TopicTable, change: ForeignChange, gather: GatherAll) -> Findings:
@@ -118,7 +133,7 @@ def examine_files(view: TopicTable, change: ForeignChange, gather: GatherAll) ->
     deletions = list(_deletions(files))
     foreign = files_by_partition(files.foreign)
     own: dict[int, list[TableFile]] = {}
-    for file in files.own:
+    for file in (*files.own, *files.stream):
         own.setdefault(file.partition, []).append(file)
     before = sealed or SnapshotFiles()
     changed = [

@@ -21,7 +21,7 @@ from engine.errors import Corrupt, Invalid
 from engine.formats.codec import Decoded, ValueCodec, Verdict, open_codec
 from engine.formats.evolution.promotion import promoted
 from engine.records.records import NULL_LENGTH, UNKNOWN_EPOCH, ByteSpans, Records
-from engine.table.columns import TableLayout
+from engine.table.columns import MILLISECONDS_KEPT, US_PER_MS, TableLayout
 from engine.table.rows.metadata_columns import (
     error_column,
     header_columns,
@@ -34,11 +34,7 @@ from engine.table.rows.metadata_columns import (
 )
 from engine.table.topic_table import TableFacts, TopicTable
 
-US_PER_MS = 1000
 _LARGEST_MS_IN_US = (2**63 - 1) // US_PER_MS
-
-MILLISECONDS_KEPT = 2
-"""Added to ``kafka_timestamp_type`` where the timestamp has no microseconds in 64 bits and stands as it is."""
 
 CODECS_KEPT = 64
 """Tables whose codecs stay open: opening one compiles the programs of its schemas."""

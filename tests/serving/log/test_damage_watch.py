@@ -95,7 +95,7 @@ def test_damage_is_over_when_the_table_names_the_file_no_more_and_when_its_offse
     with pytest.raises(Corrupt):
         read(watch, segment(0, 1000))
     assert watch.found().count == 1
-    stored.writer.set_log_start(stored.table(), 0, 1000)
+    stored.writer.move_horizons(stored.table(), log_starts={0: 1000})
     stored.tiering.log_starts[TOPIC_ID, 0] = 1000
     watch.look_again()
     assert watch.found().count == 1, "verifying its last offset still meets the file"

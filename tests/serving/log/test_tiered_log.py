@@ -104,7 +104,7 @@ def test_segment_cut_by_the_log_start_is_read_from_there(stage: Stage) -> None:
 def test_segment_below_the_log_start_is_gone_and_what_was_kept_for_it_released(stored: Stage) -> None:
     for start, end in ((0, 500), (500, 1000), (400, 1100)):
         stored.log.keep_auxiliary_state(segment(start, end), STATE)
-    stored.writer.set_log_start(stored.table(), 0, 1000)
+    stored.writer.move_horizons(stored.table(), log_starts={0: 1000})
     # One hint makes good for another that was lost; a range that reaches above the log start stays.
     stored.log.release(segment(500, 1000))
     for start, end in ((0, 500), (500, 1000)):

@@ -189,7 +189,7 @@ class CatalogSuite:
         mine.commit(table, [append_of(table, 0, 100)])
         long = '"' + "x" * (64 << 10) + '"'
         theirs.add_schemas(table, {7: '"string"', 8: long})
-        assert mine.set_log_start(table, 0, 40).codec.schemas == {7: '"string"', 8: long}
+        assert mine.move_horizons(table, log_starts={0: 40}).codec.schemas == {7: '"string"', 8: long}
         seen = under_test.reopened()
         assert (seen.ledger[0].end, seen.ledger[0].log_start) == (100, 40)
         assert seen.codec.schemas == {7: '"string"', 8: long}

@@ -24,7 +24,7 @@ from engine.reading.log_reader import LogReader
 from engine.records.records import Records
 from engine.table.commit.change import Committed
 from engine.table.ledger import Outcome
-from engine.table.manifests import TableFile
+from engine.table.manifests import ManifestReader, TableFile
 from engine.table.merge.merge_files import merge_files
 from engine.table.proof.verifier import VerifiedErasure, VerifiedFile
 from engine.table.windows import Clustering
@@ -279,3 +279,17 @@ def other_writer(world: MergeWorld):  # type: ignore[no-untyped-def]
     for one in (rival, world.writer):
         one.session(TOPIC, TOPIC_ID)._turns._lock_file = None
     return rival
+
+
+def test_records_that_only_the_stream_has_leave_its_branch_and_the_rest_is_still_proven(world: MergeWorld) -> None:
+    first, second, _ = world.files()
+    world.writer.move_horizons(world.table, log_starts={0: 10}, table_starts={0: 20})
+    world.table = reopened(world.folder)
+    assert erase(world, proven(world, first, [3]), proven(world, second, [12])).outcomes == (GONE, COMMITTED)
+    assert sorted(consumed(world)) == [10, 11, *range(13, 30)]
+    found = ManifestReader().files(reopened(world.folder))
+    assert [(file.range.start, file.record_count) for file in found.stream] == [(10, 9)]
+    assert [(file.range.start, file.record_count) for file in found.own] == [(20, 10)]
+    seen = reopened(world.folder)
+    assert (seen.foreign, seen.ledger[0].digest.record_count) == (None, 29)
+    assert fsck_table(seen).findings == ()

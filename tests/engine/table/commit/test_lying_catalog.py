@@ -100,7 +100,7 @@ def test_change_of_properties_alone_is_made_whatever_the_catalog_answers(lied: L
     lied.proxy.lies.append(lie)
     assert lied.writer.add_schemas(lied.table, {7: '"string"'}).codec.schemas == {7: '"string"'}
     lied.proxy.lies.append(lie)
-    assert lied.writer.set_log_start(lied.table, 0, 5).ledger[0].log_start == 5
+    assert lied.writer.move_horizons(lied.table, log_starts={0: 5}).ledger[0].log_start == 5
     lied.check(10)
 
 

@@ -195,9 +195,9 @@ def test_after_a_conflict_each_change_is_decided_again(stage: Stage) -> None:
 
 
 def test_change_that_raises_fails_alone(stage: Stage) -> None:
-    horizon = partial(stage.writer.set_log_start, stage.table, 9, 1000)
+    horizon = partial(stage.writer.move_horizons, stage.table, log_starts={9: 1000})
     first, wrong, right = stage.together([stage.appending(0), horizon, stage.appending(1)])
-    with pytest.raises(Invalid, match="beyond what is stored"):
+    with pytest.raises(Invalid, match="nothing is stored"):
         wrong.result()
     assert first.result() == right.result() == [Outcome.COMMITTED]
 
@@ -231,7 +231,7 @@ def test_replacements_go_together_and_apart_from_appends(stage: Stage) -> None:
 
 def test_log_start_goes_with_appends_to_other_partitions(stage: Stage) -> None:
     stage.appending(0)()
-    horizon = partial(stage.writer.set_log_start, stage.table, 0, 7)
+    horizon = partial(stage.writer.move_horizons, stage.table, log_starts={0: 7})
     first, moved, added = stage.together([stage.appending(1), horizon, stage.appending(2)])
     assert first.result() == added.result() == [Outcome.COMMITTED]
     assert moved.result().ledger[0].log_start == stage.reopened().ledger[0].log_start == 7

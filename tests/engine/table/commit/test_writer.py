@@ -239,14 +239,13 @@ def test_log_start_moves_forward_only_and_never_beyond_what_is_stored(tmp_path: 
     writer = open_writer(tmp_path)
     table = ensure_table(writer)
     outcomes(writer, table, append_of(table, 0, 100))
-    assert writer.set_log_start(table, 0, 40).ledger[0].log_start == 40
-    assert writer.set_log_start(table, 0, 30).ledger[0].log_start == 40
-    with pytest.raises(Invalid):
-        writer.set_log_start(table, 0, 101)
-    with pytest.raises(Invalid):
-        writer.set_log_start(table, 7, 0)
+    assert writer.move_horizons(table, log_starts={0: 40}).ledger[0].log_start == 40
+    assert writer.move_horizons(table, log_starts={0: 30}).ledger[0].log_start == 40
+    with pytest.raises(Invalid, match="partition 7"):
+        writer.move_horizons(table, log_starts={7: 0})
     assert outcomes(writer, table, append_of(table, 100, 110)) == [Outcome.COMMITTED]
     assert reopened(tmp_path).ledger[0].log_start == 40
+    assert writer.move_horizons(table, log_starts={0: 1000}).ledger[0].log_start == 110
 
 
 def test_change_of_the_ledger_alone_is_guarded_like_an_append(tmp_path: Path) -> None:
@@ -256,7 +255,7 @@ def test_change_of_the_ledger_alone_is_guarded_like_an_append(tmp_path: Path) ->
     outcomes(mine, table, append_of(table, 0, 100))
     theirs.open(TOPIC, TOPIC_ID)
     outcomes(mine, table, append_of(table, 100, 200))
-    assert theirs.set_log_start(table, 0, 50).ledger[0].end == 200
+    assert theirs.move_horizons(table, log_starts={0: 50}).ledger[0].end == 200
     assert outcomes(mine, table, append_of(table, 200, 210)) == [Outcome.COMMITTED]
     assert reopened(tmp_path).ledger[0].log_start == 50
 
