@@ -1,4 +1,4 @@
-"""The daemon: tiering and compaction in a thread each, the log door and the table door beside them, one clean end."""
+"""The daemon: a thread for each loop, the log door and the table door beside them, one clean end."""
 
 from __future__ import annotations
 
@@ -144,6 +144,7 @@ class Daemon:
             threading.Thread(
                 target=assembly.compaction.run_forever, args=(self._ended,), name="compaction", daemon=True
             ),
+            threading.Thread(target=assembly.horizons.run_forever, args=(self._ended,), name="horizons", daemon=True),
         ]
         for thread in threads:
             thread.start()

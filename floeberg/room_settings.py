@@ -33,6 +33,7 @@ def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, 
             use_latest=topic.registry is not None and topic.registry.use_latest,
             freshness_ms=None if topic.freshness_ms == "closed" else topic.freshness_ms,
             clustering=topic.clustering,
+            retention=topic.retention.rule,
         )
         for topic in settings.topics
     )

@@ -1,4 +1,4 @@
-"""The loops of tiering and compaction with everything they stand on, put together from the settings."""
+"""The loops of tiering, compaction and retention with everything they stand on, put together from the settings."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.status_board import StatusBoard
 from floeberg.version import program_version
+from retention.horizon_loop import HorizonLoop
 from tiering.loop import TieringLoop
 from tiering.rewrite import RewriteTask
 from workers.sized_workers import SizedWorkers
@@ -40,6 +41,7 @@ class TieringAssembly:
     workers: Workers
     loop: TieringLoop
     compaction: CompactionLoop
+    horizons: HorizonLoop
     board: StatusBoard
     schemas: SchemaSources
 
@@ -71,13 +73,14 @@ def assemble_tiering(
     verifier = Verifier()
     broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
     schemas = SchemaSources(settings.data_dir, clock)
+    rules = topic_rules(settings, schemas)
     loop = TieringLoop(
         broker=broker,
         log_dirs=settings.broker.log_dirs,
         writer=writer,
         verifier=verifier,
         workers=workers,
-        rules=topic_rules(settings, schemas),
+        rules=rules,
         clock=clock,
         limits=limits,
     )
@@ -90,12 +93,14 @@ def assemble_tiering(
         limits=compaction_limits(settings),
         on_gain=board.metrics.count_repaired,
     )
+    horizons = HorizonLoop(writer=writer, rules=rules, clock=clock)
     board.watch_each_cycle(lambda: disk_bounds(settings))
     board.watch_sources(schemas.health)
     board.watch_kept(compaction.kept)
     board.watch_compaction(compaction.report)
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(lambda report: compaction.note_topics(report.led, may_work=not report.is_behind))
+    loop.on_cycle(lambda report: horizons.note_topics(report.led, report.partitions))
     return TieringAssembly(
         broker=broker,
         writer=writer,
@@ -103,6 +108,7 @@ def assemble_tiering(
         workers=workers,
         loop=loop,
         compaction=compaction,
+        horizons=horizons,
         board=board,
         schemas=schemas,
     )

@@ -13,6 +13,7 @@ from engine.table.columns import TableLayout
 from engine.table.commit.judge import check_settings
 from engine.table.topic_table import TopicTable
 from engine.table.windows import Clustering
+from topics.retention_rule import RetentionRule
 
 _INTERNAL_PREFIX = "__"
 
@@ -27,6 +28,7 @@ class TopicRule:
     the columns of the newest schemas before the first record. ``infers``: the values name no schema, though there is a
     source. The stable records of the active segment are tiered when they have waited for ``freshness_ms``; with None
     they wait for the segment to close. ``clustering``: what compaction sorts rows by, None for stream order.
+    ``retention``: how long records are kept.
     """
 
     pattern: str
@@ -39,6 +41,7 @@ class TopicRule:
     freshness_ms: int | None = None
     clustering: Clustering | None = None
     infers: bool = False
+    retention: RetentionRule = field(default_factory=RetentionRule)
 
     @property
     def is_open(self) -> bool:

@@ -26,13 +26,13 @@ from engine.formats.format_facts import ENVELOPES, FORMATS, FormatFacts, format_
 from engine.formats.format_guess import AUTO
 from engine.parquet.row_counts import DEFAULT_WINDOW_ROWS, MOST_WINDOW_ROWS, ROW_GROUP_ROWS
 from floeberg.settings.registry import URL_SCHEMES, RegistrySettings
+from floeberg.settings.retention import RetentionSettings
 from floeberg.settings.section import Section, split_list
 
 if TYPE_CHECKING:
     from engine.table.windows import Clustering
 
 _NAMES: dict[str, Mapping[str, Any]] = {"value": FORMATS, "key": FORMATS, "unwrap": ENVELOPES}
-_LATER = frozenset({"retention"})
 _LEFT_OUT = {
     "partition_by": "is no setting: files' and row groups' bounds prune as well by time, cluster_by does by values "
     "(docs/clustering.md)"
@@ -65,7 +65,7 @@ class TopicSettings(Section):
     the columns they keep once the table holds so many offsets. ``freshness_ms``: how long records of a segment that is
     still open may wait; ``"closed"`` waits for it to close. A format with options has them in a table of its name,
     for keys with ``key_`` before it: ``csv``, ``key_csv``. ``cluster_by``: the columns that compaction sorts rows by,
-    in windows of ``cluster_window_rows``; none for stream order.
+    in windows of ``cluster_window_rows``; none for stream order. ``retention``: how long records are kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", str_strip_whitespace=True)
@@ -81,6 +81,7 @@ class TopicSettings(Section):
     freshness_ms: PositiveInt | Literal["closed"] = _FRESHNESS_MS
     cluster_by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     cluster_window_rows: Annotated[int, Field(gt=ROW_GROUP_ROWS, le=MOST_WINDOW_ROWS)] | None = None
+    retention: RetentionSettings = RetentionSettings()
 
     @field_validator("value", "key", "unwrap", mode="before")
     @classmethod
@@ -147,8 +148,7 @@ class TopicSettings(Section):
                 unknown.discard(table)
             self.format_options(setting)
         for name in sorted(unknown):
-            later = "is not supported in this version: leave it out" if name in _LATER else "is no setting"
-            raise ValueError(f"{name} {_LEFT_OUT.get(name, later)}")
+            raise ValueError(f"{name} {_LEFT_OUT.get(name, 'is no setting')}")
         return self
 
     @property

@@ -22,7 +22,7 @@ NOT_ON_THE_WAY = {
     # The stage gives the token, so that the broker knows it.
     FaultPoint.DOOR_TOKEN_WRITTEN,
     FaultPoint.DOOR_TOKEN_NAMED,
-    # Nothing in the daemon moves the stream's horizon yet.
+    # Nothing is deleted here, so no horizon moves.
     FaultPoint.HORIZONS_MOVED,
     FaultPoint.AUXILIARY_STATE_REMOVED,
 }

@@ -14,6 +14,7 @@ from floeberg.room_settings import topic_rules
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.settings.file import find_settings_file, load_settings
+from topics.retention_rule import Keep, RetentionRule
 
 LEAST = '[broker]\nbootstrap = "localhost:9092"\nlog_dirs = ["/kafka"]\n'
 AVRO = '[[topics]]\nvalue = "avro"\nschemas = '
@@ -48,6 +49,17 @@ def test_example_file_is_valid_and_its_commented_lines_are_the_defaults(tmp_path
         line.removeprefix("# ") for line in given.splitlines() if line.startswith(("# [log", "# [tab", "# listen"))
     ]
     assert load(tmp_path, LEAST + "\n".join(shown)) == load(tmp_path, LEAST)
+
+
+def test_retention_without_bounds_is_the_brokers_for_the_stream_and_for_ever_for_the_table(tmp_path: Path) -> None:
+    def rule(retention: str) -> RetentionRule:
+        return load(tmp_path, LEAST + f"[[topics]]\n{retention}\n").topics[0].retention.rule
+
+    assert rule("") == RetentionRule()
+    assert rule("retention = {table_ms = 5}") == RetentionRule(table=Keep(age_ms=5))
+    kept = Keep(age_ms=5, size_bytes=7)
+    assert rule("retention = {stream_ms = 5, stream_bytes = 7, table_ms = -1}") == RetentionRule(stream=kept)
+    assert rule("retention = {stream_ms = -1}") == RetentionRule(stream=Keep())
 
 
 def test_environment_alone_is_enough_and_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +135,11 @@ def test_columns_that_a_topic_is_clustered_by_reach_its_rule(tmp_path: Path) -> 
         (LEAST + "[[topics]]\nfreshness_ms = true\n", "freshness_ms: it is milliseconds, .*, not True"),
         (LEAST + '[[topics]]\nfreshness_ms = "5s"\n', "freshness_ms: it is milliseconds, .*, not '5s'"),
         (LEAST + '[[topics]]\npartition_by = ["a"]\n', "partition_by is no setting: .*cluster_by does by values"),
-        (LEAST + "[[topics]]\nretention = 1\n", "retention is not supported in this version"),
+        (LEAST + "[[topics]]\nretention = 1\n", "number 1, retention: .*table"),
+        (LEAST + "[[topics]]\nretention = {table_ms = 0}\n", "retention, table_ms: .*above 0, or -1 .*, not 0"),
+        (LEAST + '[[topics]]\nretention = {table_ms = "7d"}\n', "retention, table_ms: it is a whole number.*'7d'"),
+        (LEAST + "[[topics]]\nretention = {stream_bytes = true}\n", "retention, stream_bytes: .*not True"),
+        (LEAST + "[[topics]]\nretention = {ms = 5}\n", "retention, ms: is no setting"),
         (LEAST + '[[topics]]\ncluster_by = ["a", "a"]\n', "cluster_by: .*each once"),
         (LEAST + '[[topics]]\ncluster_by = [""]\n', "cluster_by.*at least 1 character"),
         (LEAST + "[[topics]]\ncluster_window_rows = 300000\n", "makes sense with cluster_by"),

@@ -112,7 +112,8 @@ class TableTransaction(Transaction):
                 }
             )
         if isinstance(update, SetSnapshotRefUpdate) and update.ref_name == STREAM_BRANCH:
-            return update.model_copy(update={"max_ref_age_ms": NEVER_EXPIRES_MS})
+            # Only Floeberg reads the branch, and only where it is: nobody goes back in it.
+            return update.model_copy(update={"max_ref_age_ms": NEVER_EXPIRES_MS, "min_snapshots_to_keep": 1})
         return update
 
     def stage_snapshot(

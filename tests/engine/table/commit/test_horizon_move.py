@@ -242,9 +242,11 @@ def test_what_the_stream_alone_has_is_never_replaced(world: World) -> None:
     assert world.listed() == ([(20, 30)], [(0, 10), (10, 20)])
 
 
-def test_branch_outlives_the_tables_own_age_of_refs(world: World) -> None:
+def test_branch_outlives_the_tables_own_age_of_refs_and_keeps_no_history_of_its_own(world: World) -> None:
     world.move(table=20)
-    assert world.iceberg().metadata.refs[STREAM_BRANCH].max_ref_age_ms == NEVER_EXPIRES_MS
+    world.move(log=15)
+    ref = world.iceberg().metadata.refs[STREAM_BRANCH]
+    assert (ref.max_ref_age_ms, ref.min_snapshots_to_keep) == (NEVER_EXPIRES_MS, 1)
 
 
 def test_file_whose_footer_can_not_be_read_does_not_leave(world: World) -> None:
