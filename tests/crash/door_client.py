@@ -66,9 +66,6 @@ class DoorClient:
         for start in range(log_start, active, self._segment_records):
             await self._read(partition, start)
         if log_start:
-            self._world.writer().move_horizons(
-                self._world.table(partition), log_starts={partition.partition: log_start}
-            )
             await self.ask("DELETE", partition)
 
     async def _copy(self, partition: TopicIdPartition, start: int) -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from tests.tiering.broker_on_disk import FIRST_TIMESTAMP_MS, BrokerOnDisk
 from tests.tiering.tiering_world import STRINGS, TieringWorld
 from tiering.spool import SPOOL_SUFFIX
 from tiering.tiering_limits import TieringLimits
+from topics.retention_rule import Keep, RetentionRule
 from topics.topic_rule import TopicRule
 
 ACTS = 3
@@ -87,8 +88,9 @@ class BrokersPart:
         self._segment(self._named("again"))
 
     def _native_and_schemas(self) -> None:
-        """A topic whose broker asks for copies, one whose values name a schema too long for a property, and one whose
-        values name a schema that nobody has; and a segment more of the first topic, so that its files become one."""
+        """A topic whose broker asks for copies and whose table keeps its newest file alone, one whose values name a
+        schema too long for a property, and one whose values name a schema that nobody has; and a segment more of the
+        first topic, so that its files become one."""
         self._create("history", native=True)
         self._segment(self._named("history"), value=lambda offset: b"%05d" % offset * 6_000)
         self._segment(self._named("history"))
@@ -170,7 +172,7 @@ def _has_facts(link: Path) -> bool:
 
 
 def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
-    """Start with nothing in memory; tier, answer the broker and readers, record log starts; until nothing is left.
+    """Start with nothing in memory; tier, move horizons, answer the broker and readers; until nothing is left.
 
     With ``merges``, the files of a partition become one as soon as they may.
     """
@@ -180,6 +182,7 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
         rules=(
             TopicRule(pattern="bookings", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             TopicRule(pattern="returns", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
+            replace(STRINGS, pattern="history", retention=RetentionRule(table=Keep(size_bytes=1))),
             STRINGS,
         ),
         limits=TieringLimits(
@@ -188,8 +191,8 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
         merge_limits=EAGER if merges else None,
     )
     for _ in range(MOST_CYCLES):
-        report, turn = daemon.loop.cycle(), daemon.compaction.turn()
-        if not report.commits and not report.spool_bytes and not turn.has_tried:
+        report, turn, moved = daemon.loop.cycle(), daemon.compaction.turn(), daemon.horizons.turn()
+        if not report.commits and not report.spool_bytes and not turn.has_tried and not moved:
             break
     for topic in TopicTables(world.catalog, "kafka").all():
         # What is unnamed is seen, and goes, for no reader needs the grace here.

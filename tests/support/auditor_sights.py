@@ -29,7 +29,8 @@ CONSUMER_PATIENCE_S = 120.0
 
 
 def table_sights(catalog: Catalog, identifier: tuple[str, ...]) -> list[Sight]:
-    """One a partition of the ledger: the rows of its files, as pyarrow reads them, where the ledger says they are.
+    """One a partition of the ledger: the rows of its files, as pyarrow reads them, where the ledger says they are,
+    from the table's horizon on.
 
     For topics kept as ``raw`` or ``string``. A row of a partition without a ledger line has a sight of its own, in
     which everything lies outside.
@@ -46,7 +47,8 @@ def table_sights(catalog: Catalog, identifier: tuple[str, ...]) -> list[Sight]:
     for key, text in properties.items():
         if key.startswith(LEDGER):
             line = json.loads(text)
-            within[int(key.removeprefix(LEDGER))] = OffsetRange(start=line["start"], end=line["end"])
+            start = max(line["start"], line.get("table_start", 0))
+            within[int(key.removeprefix(LEDGER))] = OffsetRange(start=start, end=line["end"])
     return [
         Sight(
             door="table",

@@ -1,4 +1,4 @@
-"""The loops of tiering and compaction, wired as the daemon does, taking turns in the test's own thread."""
+"""The loops of tiering, compaction and retention, wired as the daemon does, taking turns in the test's own thread."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from compaction.repair_limits import RepairLimits
 from compaction.topic_repair import RepairTurn
 from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
+from retention.horizon_limits import HorizonLimits
+from retention.horizon_loop import HorizonLoop
 from tests.tiering.tiering_world import TieringWorld
 from tiering.cycle_report import CycleReport
 from tiering.tiering_limits import TieringLimits
@@ -44,7 +46,11 @@ class RepairingDaemon:
             ),
             on_gain=on_gain,
         )
+        self.horizons = HorizonLoop(
+            writer=writer, rules=rules, clock=world.clock, limits=HorizonLimits(move_interval_ms=0)
+        )
         self.loop.on_cycle(lambda report: self.compaction.note_topics(report.led, may_work=not report.is_behind))
+        self.loop.on_cycle(lambda report: self.horizons.note_topics(report.led, report.partitions))
 
     def cycle(self) -> tuple[CycleReport, RepairTurn]:
         """A cycle of tiering, and what repair does after it."""
