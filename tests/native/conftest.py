@@ -14,12 +14,15 @@ from floeberg.settings import BrokerSettings, Settings
 from tests.native.gapped_topics import GappedTopic, aborted_topic, once_compacted_topic
 from tests.native.stage import PLAIN, TIERED, NativeStage, Sent, sample
 from tests.native.value_topics import value_topics, write_schemas
+from topics.retention_rule import Keep, RetentionRule
 from topics.topic_rule import TopicRule
 
 RECORDS = 40_000
 MERGED = "merged"
 """A topic that is tiered in as many files as can be."""
 SLICED, SLICED_FRESHNESS_MS = "sliced", 500
+SHORT_TABLE = "short-table"
+"""A topic of whose records the table keeps the newest file alone."""
 
 
 @dataclass
@@ -48,7 +51,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeStage]:
     rules = topic_rules(settings, SchemaSources(folder, SystemClock()))
     sliced = TopicRule(pattern=SLICED, value_format="raw", freshness_ms=SLICED_FRESHNESS_MS)
     merged = TopicRule(pattern=MERGED, value_format="string", freshness_ms=0)
-    with NativeStage(folder, [*rules, sliced, merged]) as stage:
+    kept = RetentionRule(table=Keep(size_bytes=1))
+    short = TopicRule(pattern=SHORT_TABLE, value_format="raw", retention=kept)
+    with NativeStage(folder, [*rules, sliced, merged, short]) as stage:
         yield stage
 
 

@@ -34,6 +34,8 @@ from floeberg.free_ports import free_ports
 from floeberg.java.plugin_jar import broker_properties
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.topic_tables import TopicTables
+from retention.horizon_limits import HorizonLimits
+from retention.horizon_loop import HorizonLoop
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import create_log_door
@@ -155,7 +157,9 @@ class NativeStage:
             workers=self.workers,
             rules=self._rules,
             clock=SystemClock(),
-            limits=TieringLimits(cycle_interval_ms=200, config_interval_ms=500, stopped_retry_ms=2_000),
+            limits=TieringLimits(
+                cycle_interval_ms=200, config_interval_ms=500, stopped_retry_ms=2_000, log_start_interval_ms=500
+            ),
         )
         self.tiering.on_cycle(lambda _: self.commits.ring())
         self._reader = LogReader(file_index=FileIndex())
@@ -222,6 +226,13 @@ class NativeStage:
             writer=self._writer, workers=self.workers, verifier=self._verifier, clock=SystemClock(), limits=limits
         )
         self.tiering.on_cycle(lambda report: loop.note_topics(report.led, may_work=not report.is_behind))
+        return loop
+
+    def horizons(self) -> HorizonLoop:
+        """A loop that is told of what this stage's tiering leads; nobody runs it yet."""
+        limits = HorizonLimits(move_interval_ms=0)
+        loop = HorizonLoop(writer=self._writer, rules=self._rules, clock=SystemClock(), limits=limits)
+        self.tiering.on_cycle(lambda report: loop.note_topics(report.led, report.partitions))
         return loop
 
     def _start_tiering(self) -> None:
