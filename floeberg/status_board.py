@@ -18,6 +18,7 @@ from engine.schemas.desk import SourceHealth
 from engine.table.merge.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from floeberg.bound_sources import open_file_bound
+from retention.horizon_loop import HorizonLoop
 from serving.log.copy_requests import CopyRequests
 from serving.log.damage_watch import Damages
 from serving.status.copy_wait import awaits_copy, copy_wait_ms
@@ -52,6 +53,7 @@ class StatusBoard:
         self._compaction: Callable[[], CompactionReport] = CompactionReport
         self._copies = CopyRequests(clock)
         self._kept: Callable[[TopicIdPartition], KeptRows] = lambda _: KeptRows()
+        self._horizons: HorizonLoop | None = None
         self._copy_awaited_ms: dict[TopicIdPartition, int] = {}
         self.metrics = Metrics(self.status)
 
@@ -70,6 +72,10 @@ class StatusBoard:
     def watch_kept(self, kept: Callable[[TopicIdPartition], KeptRows]) -> None:
         """Ask here for the rows of a partition that keep their bytes, whenever somebody asks for the status."""
         self._kept = kept
+
+    def watch_horizons(self, horizons: HorizonLoop) -> None:
+        """Ask here for the horizons of a partition, and for what keeps some from moving."""
+        self._horizons = horizons
 
     def watch_compaction(self, report: Callable[[], CompactionReport]) -> None:
         """Ask for compaction's report whenever somebody asks for the status."""
@@ -104,6 +110,7 @@ class StatusBoard:
             damage_count=damages.count,
             schema_sources=tuple(map(_source_status, self._sources())),
             compaction=_compaction_status(self._compaction()),
+            horizon_problems=self._horizon_problems(),
             memory_bytes=_memory_bytes(),
         )
 
@@ -167,7 +174,7 @@ class StatusBoard:
         asked = self._copies.of(report.partition.topic_id, report.partition.partition)
         kept, since_ms = self._kept(report.partition), report.untiered_since_ms
         return replace(
-            report.status,
+            self._with_horizons(report),
             lag_ms=0 if since_ms is None else now_ms - since_ms,
             reason_rows=kept.with_reason,
             awaiting_rows=kept.awaiting_schema,
@@ -178,6 +185,24 @@ class StatusBoard:
                 now_ms=now_ms,
             ),
         )
+
+    def _with_horizons(self, report: PartitionReport) -> PartitionStatus:
+        found = None if self._horizons is None else self._horizons.of(report.partition)
+        if found is None:
+            return report.status
+        staying = found.staying
+        return replace(
+            report.status,
+            stream_start=found.log_start,
+            table_start=found.table_start,
+            next_to_leave=None if staying is None else f"{staying.file.range}: {staying.reason}",
+            leaves_at_ms=None if staying is None else staying.due_ms,
+        )
+
+    def _horizon_problems(self) -> tuple[str, ...]:
+        # What is away comes back by itself.
+        problems = () if self._horizons is None else self._horizons.problems()
+        return tuple(str(problem) for problem in problems if not isinstance(problem, Unavailable))
 
     def _count(self, report: PartitionReport) -> None:
         """Reports count since the start; counters want what is new."""

@@ -98,6 +98,7 @@ def assemble_tiering(
     board.watch_sources(schemas.health)
     board.watch_kept(compaction.kept)
     board.watch_compaction(compaction.report)
+    board.watch_horizons(horizons)
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(lambda report: compaction.note_topics(report.led, may_work=not report.is_behind))
     loop.on_cycle(lambda report: horizons.note_topics(report.led, report.partitions))

@@ -18,7 +18,7 @@ from engine.table.manifests import TableFile
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from retention.horizon_limits import HorizonLimits
-from retention.horizon_planner import HorizonPlan, plan_horizon
+from retention.horizon_planner import HorizonPlan, Staying, plan_horizon
 from topics.partition_status import PartitionStatus
 from topics.retention_rule import Keep, RetentionRule
 from topics.topic_rule import TopicRule, rule_of
@@ -42,23 +42,12 @@ class Reported(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionHorizons:
-    """Both horizons of a partition, and what of its table goes next."""
+    """Both horizons of a partition as of the last look at its table; ``staying`` the file that leaves it next, None
+    where nothing bounds what is kept."""
 
-    topic: str
-    partition: int
-    start: int
-    end: int
     log_start: int
     table_start: int
-    plan: HorizonPlan | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HorizonReport:
-    """``partitions`` as of the last look at each table; ``problems`` of tables whose horizons could not be moved."""
-
-    partitions: tuple[PartitionHorizons, ...] = ()
-    problems: tuple[FloebergError, ...] = ()
+    staying: Staying | None = None
 
 
 @dataclass(slots=True)
@@ -67,7 +56,7 @@ class _Watch:
 
     due_ms: int = 0
     noted: Mapping[int, int] | None = None
-    horizons: tuple[PartitionHorizons, ...] = ()
+    horizons: Mapping[int, PartitionHorizons] = field(default_factory=dict)
     problem: FloebergError | None = None
     is_warned: bool = False
 
@@ -104,12 +93,15 @@ class HorizonLoop:
         """The topics that are led here, by topic id, and all partitions that are here."""
         self._seen = (led, partitions)
 
-    def report(self) -> HorizonReport:
+    def of(self, partition: TopicIdPartition) -> PartitionHorizons | None:
+        """None while the partition's table was not looked at."""
+        watch = self._watches.get(partition.topic_id)
+        return None if watch is None else watch.horizons.get(partition.partition)
+
+    def problems(self) -> tuple[FloebergError, ...]:
+        """Why tables' horizons could not be moved."""
         watches = list(self._watches.values())
-        return HorizonReport(
-            partitions=tuple(one for watch in watches for one in watch.horizons),
-            problems=tuple(watch.problem for watch in watches if watch.problem is not None),
-        )
+        return tuple(watch.problem for watch in watches if watch.problem is not None)
 
     def run_forever(self, stop: threading.Event) -> None:
         """A turn now and then, until ``stop`` is set."""
@@ -159,7 +151,7 @@ class HorizonLoop:
                 _log.warning("horizons_not_moved", topic=table.topic, error=str(error))
             watch.problem = error
             return False
-        watch.horizons = tuple(_horizons(table, number, wanted.plans.get(number)) for number in here)
+        watch.horizons = {number: _horizons(table, number, wanted.plans.get(number)) for number in here}
         return table.snapshot_id != newest.snapshot_id
 
     def _brokers_log_starts(
@@ -236,11 +228,7 @@ def _partition(table: TopicTable, number: int) -> TopicIdPartition:
 def _horizons(table: TopicTable, number: int, plan: HorizonPlan | None) -> PartitionHorizons:
     line = table.ledger[number]
     return PartitionHorizons(
-        topic=table.topic,
-        partition=number,
-        start=line.start,
-        end=line.end,
         log_start=line.log_start,
         table_start=max(line.start, line.table_start),
-        plan=plan,
+        staying=None if plan is None else plan.staying,
     )

@@ -19,6 +19,8 @@ class PartitionStatus:
     ``last_refusal`` says of the last one why.
     ``copied_end``: how far the broker has asked for copies and they were safe, since the daemon started;
     ``copy_wait_ms`` how long it has asked for none while closed segments that are in the table wait for it.
+    ``stream_start`` and ``table_start``: the horizons as the table has them; ``next_to_leave`` which offsets leave the
+    table next, or why they stay, ``leaves_at_ms`` (since the epoch) when they do, where that is known.
     ``waiting_kind`` and ``problem_kind`` name in one word what ``waiting`` and ``problem`` say.
     """
 
@@ -50,6 +52,10 @@ class PartitionStatus:
     last_refusal: str | None = None
     copied_end: int | None = None
     copy_wait_ms: int = 0
+    stream_start: int | None = None
+    table_start: int | None = None
+    next_to_leave: str | None = None
+    leaves_at_ms: int | None = None
 
     @property
     def lag_records(self) -> int:

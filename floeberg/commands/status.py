@@ -14,7 +14,7 @@ from rich.text import Text
 from engine.clock import SystemClock
 from engine.errors import FloebergError, Invalid, Unavailable
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
-from floeberg.commands.topic_status import offset_text, state_text, topic_in_detail
+from floeberg.commands.topic_status import leaving_text, offset_text, state_text, topic_in_detail
 from floeberg.console import Column, fitted, out, print_json
 from floeberg.daemon_client import ask_daemon
 from floeberg.version import program_version
@@ -124,7 +124,8 @@ def _partitions_of(table: TopicTable) -> Iterator[PartitionStatus]:
             table=".".join(table.identifier),
             tiered_start=entry.start,
             tiered_end=entry.end,
-            log_start=entry.log_start,
+            stream_start=entry.log_start,
+            table_start=max(entry.start, entry.table_start),
             rows=entry.digest.record_count,
             reason_rows=rows.with_reason,
             awaiting_rows=rows.awaiting_schema,
@@ -145,7 +146,7 @@ def shown(found: DaemonStatus, *, daemon_runs: bool, topic: str | None, width: i
     for problem in (*found.all_problems, *of_partitions):
         yield f"[red]problem:[/red] {escape(problem)}"
     if topic is not None:
-        yield from topic_in_detail(topic, found.partitions, daemon_runs=daemon_runs)
+        yield from topic_in_detail(topic, found.partitions, daemon_runs=daemon_runs, now_ms=found.now_ms)
     elif found.partitions:
         yield from _partition_table(found, daemon_runs=daemon_runs, width=width)
     else:
@@ -153,7 +154,18 @@ def shown(found: DaemonStatus, *, daemon_runs: bool, topic: str | None, width: i
         return
     yield from _kept_rows(found)
     if topic is None:
+        yield from _next_to_leave(found)
         yield from _whole_daemon(found) if daemon_runs else ()
+
+
+def _next_to_leave(found: DaemonStatus) -> Iterator[str]:
+    """Of each topic whose table is bounded, what leaves it first."""
+    bounded = [partition for partition in found.partitions if partition.next_to_leave is not None]
+    for topic in sorted({partition.topic for partition in bounded}):
+        parts = [partition for partition in bounded if partition.topic == topic]
+        first = min(parts, key=lambda one: (one.leaves_at_ms is None, one.leaves_at_ms or 0))
+        next_one = leaving_text(first, found.now_ms)
+        yield f"leaves the table of {escape(topic)} next: partition {first.partition}, {escape(next_one)}"
 
 
 def _whole_daemon(found: DaemonStatus) -> Iterator[str]:

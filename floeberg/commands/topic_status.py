@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def topic_in_detail(
-    topic: str, partitions: Sequence[PartitionStatus], *, daemon_runs: bool
+    topic: str, partitions: Sequence[PartitionStatus], *, daemon_runs: bool, now_ms: int
 ) -> Iterator[RenderableType]:
     """The topic in a line, then the facts of each partition, a line each; what is nothing is left out."""
     tables = sorted({partition.table for partition in partitions if partition.table is not None})
@@ -35,16 +35,22 @@ def topic_in_detail(
         facts = Table(box=None, show_header=False, padding=(0, 0, 0, 2))
         facts.add_column()
         facts.add_column(overflow="fold")
-        for name, fact in _facts(partition, daemon_runs=daemon_runs):
+        for name, fact in _facts(partition, daemon_runs=daemon_runs, now_ms=now_ms):
             facts.add_row(name, fact)
         yield facts
 
 
-def _facts(partition: PartitionStatus, *, daemon_runs: bool) -> Iterator[tuple[str, str | Text]]:
+def _facts(partition: PartitionStatus, *, daemon_runs: bool, now_ms: int) -> Iterator[tuple[str, str | Text]]:
     start, end = offset_text(partition.tiered_start), offset_text(partition.tiered_end)
     yield "in the table", "nothing yet" if partition.tiered_end is None else f"{start} to {end}"
     if partition.log_start is not None:
         yield "log start", offset_text(partition.log_start)
+    if partition.stream_start is not None:
+        yield "consumers", f"from {offset_text(partition.stream_start)} on"
+    if partition.table_start is not None:
+        yield "SQL", f"from {offset_text(partition.table_start)} on"
+    if partition.next_to_leave is not None:
+        yield "leaves SQL next", leaving_text(partition, now_ms)
     if not daemon_runs:
         yield "rows", f"{partition.rows:,}"
     if partition.reason_rows:
@@ -73,6 +79,13 @@ def _facts(partition: PartitionStatus, *, daemon_runs: bool) -> Iterator[tuple[s
     state = state_text(partition)
     if state:
         yield "state", state
+
+
+def leaving_text(partition: PartitionStatus, now_ms: int) -> str:
+    """Which offsets leave the table next, and when or why not."""
+    due_ms = partition.leaves_at_ms
+    when = "" if due_ms is None else f" for {duration_text(max(0, due_ms - now_ms))} more"
+    return f"{partition.next_to_leave}{when}"
 
 
 def offset_text(offset: int | None) -> str:

@@ -109,6 +109,7 @@ class DaemonStatus:
     bounds: tuple[BoundUse, ...] = ()
     schema_sources: tuple[SchemaSourceStatus, ...] = ()
     compaction: CompactionStatus = CompactionStatus()
+    horizon_problems: tuple[str, ...] = ()
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -121,11 +122,12 @@ class DaemonStatus:
 
     @property
     def all_problems(self) -> tuple[str, ...]:
-        """The daemon's own, and those with which it still does its work: damage that readers or compaction met, schema
-        registries, a broker that asks for no copies."""
+        """The daemon's own, and those with which it still does its work: damage that readers, compaction or a horizon
+        met, schema registries, a broker that asks for no copies."""
         sources = (source.problem for source in self.schema_sources if source.problem is not None)
         asked = copy_problems(self.partitions)
-        return (*self.problems, *self.all_damages, *self.compaction.problems, *sources, *asked)
+        kept = (*self.compaction.problems, *self.horizon_problems)
+        return (*self.problems, *self.all_damages, *kept, *sources, *asked)
 
     @property
     def all_damages(self) -> tuple[str, ...]:
@@ -167,6 +169,7 @@ class DaemonStatus:
             values["problems"] = tuple(values["problems"])
             values["problem_kinds"] = tuple(values["problem_kinds"])
             values["damages"] = tuple(values["damages"])
+            values["horizon_problems"] = tuple(values["horizon_problems"])
             values["bounds"] = tuple(BoundUse(**bound) for bound in values["bounds"])
             compaction = {**values["compaction"]}
             for name in ("problems", "held"):

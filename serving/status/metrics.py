@@ -155,6 +155,10 @@ class _StatusCollector(Collector):
         yield limit
         yield from _source_metrics(status.schema_sources)
         yield from _compaction_metrics(status.compaction)
+        held = len(status.horizon_problems)
+        yield GaugeMetricFamily(
+            "floeberg_horizon_problems", "Tables whose horizons can't move until somebody looks", held
+        )
 
 
 def _compaction_metrics(compaction: CompactionStatus) -> Iterator[Metric]:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,19 @@ def test_topic_in_detail_has_all_that_is_known_of_it() -> None:
         "1,100,000",
     ):
         assert fact in text
+
+
+def test_what_leaves_a_table_next_is_told_of_each_topic_that_is_bounded_with_its_time() -> None:
+    kept = replace(BUSY, stream_start=1_050_000, table_start=1_020_000, next_to_leave="[1, 9): it is young")
+    soon = replace(kept, leaves_at_ms=FOUND.now_ms + 7_200_000)
+    later = replace(kept, partition=7, leaves_at_ms=FOUND.now_ms + 9_900_000)
+    overview = text_of(replace(FOUND, partitions=(later, soon)), width=160)
+    line = f"leaves the table of {BUSY.topic} next: partition {BUSY.partition}, [1, 9): it is young for 2 h more"
+    assert line in overview
+    assert "leaves the table" not in text_of(FOUND, width=160)
+    detail = " ".join(text_of(replace(FOUND, partitions=(kept,)), width=80, topic=BUSY.topic).split())
+    for fact in ("consumers from 1,050,000 on", "SQL from 1,020,000 on", "leaves SQL next [1, 9): it is young"):
+        assert fact in detail
 
 
 def test_status_of_a_topic_leaves_the_others_out_and_an_unknown_one_is_wrong_usage(tmp_path: Path) -> None:

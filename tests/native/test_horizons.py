@@ -64,7 +64,7 @@ def await_log_start(stage: NativeStage, horizons: HorizonLoop, topic: str, log_s
         horizons.turn()
         return stage.table(topic).ledger[0].log_start == log_start
 
-    eventually(is_recorded, lambda: f"{stage.describe(topic)}\n{horizons.report()}")
+    eventually(is_recorded, lambda: f"{stage.describe(topic)}\n{horizons.problems()}")
 
 
 def history_of(stage: NativeStage, *topics: str) -> None:

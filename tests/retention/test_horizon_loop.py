@@ -208,15 +208,15 @@ def test_files_beyond_a_commits_bound_leave_with_the_next(world: TieringWorld) -
 
 
 def test_next_to_go_is_reported_with_its_time(world: TieringWorld) -> None:
-    created(world)
+    partition = created(world)
     daemon = Daemon(world, keeping(table=Keep(age_ms=EVER_YOUNG_MS)))
     assert daemon.turn() == 0
-    (found,) = daemon.horizons.report().partitions
-    assert (found.start, found.end, found.log_start, found.table_start) == (0, 30, 0, 0)
-    assert found.plan is not None
-    assert found.plan.staying is not None
-    assert found.plan.staying.reason is StayReason.YOUNG
-    assert found.plan.staying.due_ms == FIRST_TIMESTAMP_MS + 9 + EVER_YOUNG_MS
+    found = daemon.horizons.of(partition)
+    assert found is not None
+    assert (found.log_start, found.table_start) == (0, 0)
+    assert found.staying is not None
+    assert (found.staying.file.range.end, found.staying.reason) == (10, StayReason.YOUNG)
+    assert found.staying.due_ms == FIRST_TIMESTAMP_MS + 9 + EVER_YOUNG_MS
 
 
 def test_file_that_can_not_be_read_keeps_its_tables_horizon_and_is_reported(world: TieringWorld) -> None:
@@ -228,7 +228,7 @@ def test_file_that_can_not_be_read_keeps_its_tables_horizon_and_is_reported(worl
     daemon = Daemon(world, keeping(table=Keep(size_bytes=1)))
     for _ in range(2):
         assert daemon.turn() == 0
-    (problem,) = daemon.horizons.report().problems
+    (problem,) = daemon.horizons.problems()
     assert first.name in str(problem)
     assert horizons(world, partition)[1] == 0
 
@@ -240,4 +240,4 @@ def test_table_that_somebody_else_broke_is_left_alone(world: TieringWorld) -> No
     table.delete("kafka_offset >= 20")
     daemon = Daemon(world, keeping(table=Keep(size_bytes=1)))
     assert daemon.turn() == 0
-    assert daemon.horizons.report().partitions == ()
+    assert daemon.horizons.of(partition) is None
