@@ -29,6 +29,7 @@ COMMANDS = {
     "fsck": "Prove the tables against their files and the log.",
     "compact": "Put small files together.",
     "erase": "Take records of some keys out of a table for good.",
+    "expire": "Let old snapshots go, and files that nothing names.",
     "repair": "Give records their columns that were stored without.",
     "cat": "Print records as a consumer would read them.",
     "sql": "Query the tables.",

@@ -117,6 +117,7 @@ class Daemon:
         reader = LogReader(file_index=index)
         self._resources.callback(reader.close)
         assembly.board.watch(lambda: cache_bounds(reader))
+        assembly.sweeps.watch_readers(reader.open_files)
         copies = CopyRequests(self._clock)
         assembly.board.watch_copies(copies)
         backend = TieredLog(
@@ -145,6 +146,7 @@ class Daemon:
                 target=assembly.compaction.run_forever, args=(self._ended,), name="compaction", daemon=True
             ),
             threading.Thread(target=assembly.horizons.run_forever, args=(self._ended,), name="horizons", daemon=True),
+            threading.Thread(target=assembly.sweeps.run_forever, args=(self._ended,), name="sweeps", daemon=True),
         ]
         for thread in threads:
             thread.start()
@@ -175,6 +177,7 @@ class Daemon:
         self._ended.set()
         assembly.loop.hurry()
         assembly.compaction.hurry()
+        assembly.sweeps.hurry()
         if not self._have_ended(threads):
             _log.warning("cycle_cut_off", after_seconds=FINISH_TIMEOUT_SECONDS)
             assembly.workers.stop()

@@ -15,6 +15,7 @@ from floeberg.java.jdk import java_command
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.settings.topic import TopicSettings
+from retention.sweep_limits import SweepLimits
 from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule
 from workers.spark_session import SparkSettings
@@ -71,6 +72,17 @@ def compaction_limits(settings: Settings) -> CompactionLimits:
     given = {name: value for name, value in settings.compaction.model_dump().items() if value is not None}
     target_file_bytes = given.pop("target_file_bytes", MergeLimits().target_file_bytes)
     return CompactionLimits(merge=MergeLimits(target_file_bytes=target_file_bytes), **given)
+
+
+def sweep_limits(settings: Settings) -> SweepLimits:
+    """The defaults, with what the settings say instead."""
+    grace_ms = settings.history.grace_ms
+    return SweepLimits() if grace_ms is None else SweepLimits(grace_ms=grace_ms)
+
+
+def sightings_folder(settings: Settings) -> Path:
+    """Where sweeps keep what they saw."""
+    return settings.data_dir / "sweep"
 
 
 def spark_settings(settings: Settings) -> SparkSettings:

@@ -13,16 +13,24 @@ import psutil
 
 from compaction.compaction_report import CompactionReport
 from engine.clock import Clock
-from engine.errors import FloebergError, Unavailable
+from engine.errors import CommitUnknown, FloebergError, Unavailable
 from engine.schemas.desk import SourceHealth
 from engine.table.merge.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from floeberg.bound_sources import open_file_bound
 from retention.horizon_loop import HorizonLoop
+from retention.sweep_report import TableSweeps
 from serving.log.copy_requests import CopyRequests
 from serving.log.damage_watch import Damages
 from serving.status.copy_wait import awaits_copy, copy_wait_ms
-from serving.status.daemon_status import BoundUse, CompactionStatus, DaemonStatus, Phase, SchemaSourceStatus
+from serving.status.daemon_status import (
+    BoundUse,
+    CompactionStatus,
+    DaemonStatus,
+    Phase,
+    SchemaSourceStatus,
+    TableSweepStatus,
+)
 from serving.status.metrics import Metrics
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.tiering_limits import TieringLimits
@@ -51,6 +59,7 @@ class StatusBoard:
         self._sources: Callable[[], tuple[SourceHealth, ...]] = tuple
         self._damages: Callable[[], Damages] = Damages
         self._compaction: Callable[[], CompactionReport] = CompactionReport
+        self._sweeps: Callable[[], tuple[TableSweeps, ...]] = tuple
         self._copies = CopyRequests(clock)
         self._kept: Callable[[TopicIdPartition], KeptRows] = lambda _: KeptRows()
         self._horizons: HorizonLoop | None = None
@@ -80,6 +89,10 @@ class StatusBoard:
     def watch_compaction(self, report: Callable[[], CompactionReport]) -> None:
         """Ask for compaction's report whenever somebody asks for the status."""
         self._compaction = report
+
+    def watch_sweeps(self, report: Callable[[], tuple[TableSweeps, ...]]) -> None:
+        """Ask for what sweeps found and did whenever somebody asks for the status."""
+        self._sweeps = report
 
     def watch_sources(self, health: Callable[[], tuple[SourceHealth, ...]]) -> None:
         """Look at these schema sources whenever somebody asks for the status."""
@@ -111,6 +124,7 @@ class StatusBoard:
             schema_sources=tuple(map(_source_status, self._sources())),
             compaction=_compaction_status(self._compaction()),
             horizon_problems=self._horizon_problems(),
+            sweeps=tuple(map(_sweep_status, self._sweeps())),
             memory_bytes=_memory_bytes(),
         )
 
@@ -238,6 +252,28 @@ def _compaction_status(report: CompactionReport) -> CompactionStatus:
         problems=tuple(str(problem) for problem in report.problems if problem not in held),
         held=tuple(map(str, held)),
         **asdict(report.totals),
+    )
+
+
+def _sweep_status(table: TableSweeps) -> TableSweepStatus:
+    is_away = isinstance(table.problem, Unavailable | CommitUnknown)
+    problem = None if table.problem is None or is_away else str(table.problem)
+    if problem is None and table.hindrance is not None:
+        problem = f"{table.hindered} files of {table.table} can't be removed: {table.hindrance}"
+    return TableSweepStatus(
+        topic=table.topic,
+        table=table.table,
+        files={str(reason): amount.files for reason, amount in table.amounts.items()},
+        bytes={str(reason): amount.size_bytes for reason, amount in table.amounts.items()},
+        removed_files=table.removed.files,
+        removed_bytes=table.removed.size_bytes,
+        last_ms=table.last_ms,
+        silent_ms=table.silent_ms,
+        goes_next_ms=table.goes_next_ms,
+        waiting=dict(table.waiting),
+        held=table.held,
+        problem=problem,
+        put_off=str(table.problem) if is_away else None,
     )
 
 

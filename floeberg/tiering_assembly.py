@@ -16,12 +16,20 @@ from engine.table.foreign.evidence import ForeignEvidence, ForeignTask, gather_e
 from engine.table.merge.merge_files import MergeTask
 from engine.table.proof.verifier import Verifier
 from floeberg.bound_sources import disk_bounds
-from floeberg.room_settings import compaction_limits, spark_settings, tiering_limits, topic_rules
+from floeberg.room_settings import (
+    compaction_limits,
+    sightings_folder,
+    spark_settings,
+    sweep_limits,
+    tiering_limits,
+    topic_rules,
+)
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.status_board import StatusBoard
 from floeberg.version import program_version
 from retention.horizon_loop import HorizonLoop
+from retention.sweep_loop import SweepLoop
 from tiering.loop import TieringLoop
 from tiering.rewrite import RewriteTask
 from workers.sized_workers import SizedWorkers
@@ -42,6 +50,7 @@ class TieringAssembly:
     loop: TieringLoop
     compaction: CompactionLoop
     horizons: HorizonLoop
+    sweeps: SweepLoop
     board: StatusBoard
     schemas: SchemaSources
 
@@ -94,6 +103,16 @@ def assemble_tiering(
         on_gain=board.metrics.count_repaired,
     )
     horizons = HorizonLoop(writer=writer, rules=rules, clock=clock)
+    sweeps = SweepLoop(
+        # A catalog of its own: the writer's belongs to the writer and its lock.
+        catalog=open_catalog_when_there(settings.catalog_properties),
+        namespace=settings.namespace,
+        writer=writer,
+        clock=clock,
+        limits=sweep_limits(settings),
+        folder=sightings_folder(settings),
+    )
+    board.watch_sweeps(sweeps.report)
     board.watch_each_cycle(lambda: disk_bounds(settings))
     board.watch_sources(schemas.health)
     board.watch_kept(compaction.kept)
@@ -102,6 +121,7 @@ def assemble_tiering(
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(lambda report: compaction.note_topics(report.led, may_work=not report.is_behind))
     loop.on_cycle(lambda report: horizons.note_topics(report.led, report.partitions))
+    loop.on_cycle(lambda report: sweeps.note_topics(report.led))
     return TieringAssembly(
         broker=broker,
         writer=writer,
@@ -110,6 +130,7 @@ def assemble_tiering(
         loop=loop,
         compaction=compaction,
         horizons=horizons,
+        sweeps=sweeps,
         board=board,
         schemas=schemas,
     )

@@ -16,7 +16,7 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from floeberg.bound_sources import LOG_DISK, OPEN_FILES, WAREHOUSE_DISK
 from floeberg.status_board import StatusBoard
-from serving.status.daemon_status import BoundUse, SchemaSourceStatus
+from serving.status.daemon_status import BoundUse, SchemaSourceStatus, TableSweepStatus
 from serving.status.metrics import ERROR_KINDS, Metrics
 from tests.faults.broken_world import BrokenWorld
 from tests.tiering.tiering_world import TieringWorld
@@ -52,6 +52,7 @@ def exported() -> set[str]:
         partitions=(trouble,),
         bounds=(BoundUse(name="b", used=1, limit=2),),
         schema_sources=(SchemaSourceStatus(name="s", away_ms=1, questions=2, failures=1),),
+        sweeps=(TableSweepStatus(topic="t", table="k.t", files={"live": 1}, bytes={"live": 1}),),
         memory_bytes={"daemon": 1},
     )
     metrics = Metrics(lambda: status)
@@ -98,10 +99,17 @@ def test_every_bound_is_in_the_runbook(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "title",
-    ["Partition stopped", "Partition failing", "Daemon problem", "Schema registry away", "No copies asked for"],
+    [
+        "Partition stopped",
+        "Partition failing",
+        "Daemon problem",
+        "Schema registry away",
+        "No copies asked for",
+        "Files are not removed",
+    ],
 )
 def test_texts_of_problems_are_those_of_the_program(title: str) -> None:
-    rooms = ("engine", "topics", "workers", "tiering", "compaction", "floeberg", "serving")
+    rooms = ("engine", "topics", "workers", "tiering", "compaction", "retention", "floeberg", "serving")
     source = "\n".join(path.read_text() for room in rooms for path in sorted((ROOT / room).rglob("*.py")))
     source = source.replace("{FILE_NAME}", "partition.metadata").replace("{METADATA_TOPIC}", "__remote_log_metadata")
     of_the_system = [

@@ -18,8 +18,8 @@ from floeberg.commands.topic_status import leaving_text, offset_text, state_text
 from floeberg.console import Column, fitted, out, print_json
 from floeberg.daemon_client import ask_daemon
 from floeberg.version import program_version
-from serving.status.daemon_status import DaemonStatus, Phase
-from serving.status.page import compaction_lines, duration_text, size_text
+from serving.status.daemon_status import FILE_REASONS, DaemonStatus, Phase
+from serving.status.page import compaction_lines, duration_text, size_text, sweep_lines
 from topics.partition_status import PartitionStatus
 
 if TYPE_CHECKING:
@@ -147,6 +147,9 @@ def shown(found: DaemonStatus, *, daemon_runs: bool, topic: str | None, width: i
         yield f"[red]problem:[/red] {escape(problem)}"
     if topic is not None:
         yield from topic_in_detail(topic, found.partitions, daemon_runs=daemon_runs, now_ms=found.now_ms)
+        for sweep in (sweep for sweep in found.sweeps if sweep.topic == topic):
+            sizes = (f"{reason} {size_text(size)}" for reason, size in sweep.bytes.items())
+            yield escape(f"files: {'; '.join((', '.join(sizes), *sweep_lines(sweep, now_ms=found.now_ms)))}")
     elif found.partitions:
         yield from _partition_table(found, daemon_runs=daemon_runs, width=width)
     else:
@@ -172,9 +175,24 @@ def _whole_daemon(found: DaemonStatus) -> Iterator[str]:
     yield f"compaction: {'; '.join(compaction_lines(found.compaction, now_ms=found.now_ms))}"
     for reason in found.compaction.held:
         yield f"[yellow]not merged for now:[/yellow] {escape(reason)}"
+    yield from _files(found)
     for bound in found.bounds:
         if bound.share >= _NEAR_BOUND_SHARE:
             yield f"[yellow]{escape(bound.name)}: {bound.share:.0%} of its bound is in use[/yellow]"
+
+
+def _files(found: DaemonStatus) -> Iterator[str]:
+    """Bytes by reason, of all tables that are swept here; and of each, what stays although it might go."""
+    sizes = {reason: sum(sweep.bytes.get(reason, 0) for sweep in found.sweeps) for reason in FILE_REASONS}
+    removed = sum(sweep.removed_bytes for sweep in found.sweeps)
+    said = ", ".join(f"{reason} {size_text(size)}" for reason, size in sizes.items())
+    goes_next = min((sweep.goes_next_ms for sweep in found.sweeps if sweep.goes_next_ms is not None), default=None)
+    when = "" if goes_next is None else f"; the next go in {duration_text(max(0, goes_next - found.now_ms))}"
+    yield f"files: {said}; removed {size_text(removed)}{when}"
+    for sweep in found.sweeps:
+        reason = sweep.held or sweep.put_off
+        if reason is not None:
+            yield f"[yellow]not swept for now:[/yellow] {escape(sweep.table)}: {escape(reason)}"
 
 
 _OF_TABLES = (

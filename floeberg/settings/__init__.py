@@ -18,6 +18,7 @@ from engine.errors import Invalid
 from engine.table.history_limits import HistoryLimits
 from floeberg.settings.section import PathList, Section, TextList
 from floeberg.settings.topic import TopicSettings
+from retention.sweep_limits import SHORTEST_GRACE_MS
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -142,11 +143,13 @@ _HISTORY_LIMITS = ("max_age_ms", "min_snapshots", "max_snapshots")
 
 
 class HistorySettings(Section):
-    """What tables keep of their past; None leaves the default of engine/table/history_limits.py."""
+    """What tables keep of their past, and for how long files that nothing names any more; None leaves the default of
+    engine/table/history_limits.py and retention/sweep_limits.py."""
 
     max_age_ms: PositiveInt | None = None
     min_snapshots: PositiveInt | None = None
     max_snapshots: PositiveInt | None = None
+    grace_ms: Annotated[int, Field(ge=SHORTEST_GRACE_MS)] | None = None
 
     @model_validator(mode="after")
     def _check_limits(self) -> Self:

@@ -80,6 +80,34 @@ class CompactionStatus:
     held: tuple[str, ...] = ()
 
 
+FILE_REASONS = ("live", "history", "grace", "unreferenced", "foreign")
+"""Why a file is in a table's folders."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSweepStatus:
+    """The files of one topic's table, as of the last whole look at its folders. ``files`` and ``bytes`` by reason
+    (``FILE_REASONS``); ``removed_…`` since the start; ``last_ms`` when that look ended and
+    ``goes_next_ms`` when the next grace ends, since the epoch; ``silent_ms`` since the last look, or since the table is
+    looked at here. ``waiting``: why files whose grace is over are still there, with how many; ``held`` why nothing is
+    looked at; ``problem`` that needs somebody, ``put_off`` one that goes by itself.
+    """
+
+    topic: str
+    table: str
+    files: Mapping[str, int] = field(default_factory=dict)
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    removed_files: int = 0
+    removed_bytes: int = 0
+    last_ms: int | None = None
+    silent_ms: int = 0
+    goes_next_ms: int | None = None
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    held: str | None = None
+    problem: str | None = None
+    put_off: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
     """The whole daemon. Times are milliseconds since the epoch; ``memory_bytes`` by process (daemon, spark).
@@ -110,6 +138,7 @@ class DaemonStatus:
     schema_sources: tuple[SchemaSourceStatus, ...] = ()
     compaction: CompactionStatus = CompactionStatus()
     horizon_problems: tuple[str, ...] = ()
+    sweeps: tuple[TableSweepStatus, ...] = ()
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -122,11 +151,12 @@ class DaemonStatus:
 
     @property
     def all_problems(self) -> tuple[str, ...]:
-        """The daemon's own, and those with which it still does its work: damage that readers, compaction or a horizon
-        met, schema registries, a broker that asks for no copies."""
+        """The daemon's own, and those with which it still does its work: damage that readers, compaction, a horizon or
+        a sweep met, schema registries, a broker that asks for no copies."""
         sources = (source.problem for source in self.schema_sources if source.problem is not None)
         asked = copy_problems(self.partitions)
-        kept = (*self.compaction.problems, *self.horizon_problems)
+        swept = (sweep.problem for sweep in self.sweeps if sweep.problem is not None)
+        kept = (*self.compaction.problems, *self.horizon_problems, *swept)
         return (*self.problems, *self.all_damages, *kept, *sources, *asked)
 
     @property
@@ -175,6 +205,7 @@ class DaemonStatus:
             for name in ("problems", "held"):
                 compaction[name] = tuple(compaction[name])
             values["compaction"] = CompactionStatus(**compaction)
+            values["sweeps"] = tuple(TableSweepStatus(**sweep) for sweep in values["sweeps"])
             values["schema_sources"] = tuple(SchemaSourceStatus(**source) for source in values["schema_sources"])
             return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

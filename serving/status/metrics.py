@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from serving.door import DoorMetrics
-from serving.status.daemon_status import CompactionStatus, DaemonStatus, SchemaSourceStatus
+from serving.status.daemon_status import CompactionStatus, DaemonStatus, SchemaSourceStatus, TableSweepStatus
 from topics.partition_status import PartitionStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -159,6 +159,7 @@ class _StatusCollector(Collector):
         yield GaugeMetricFamily(
             "floeberg_horizon_problems", "Tables whose horizons can't move until somebody looks", held
         )
+        yield from _sweep_metrics(status.sweeps)
 
 
 def _compaction_metrics(compaction: CompactionStatus) -> Iterator[Metric]:
@@ -181,6 +182,34 @@ def _compaction_metrics(compaction: CompactionStatus) -> Iterator[Metric]:
         ("cpu_seconds", "CPU time of merging and repairing", compaction.cpu_ms / 1000),
     ):
         yield CounterMetricFamily(f"floeberg_compaction_{name}", documentation, float(value))
+
+
+def _sweep_metrics(sweeps: tuple[TableSweepStatus, ...]) -> Iterator[Metric]:
+    files = GaugeMetricFamily(
+        "floeberg_table_files", "Files in a table's folders, by why they are there", labels=("topic", "reason")
+    )
+    sizes = GaugeMetricFamily("floeberg_table_bytes", "Their bytes", labels=("topic", "reason"))
+    silent = GaugeMetricFamily(
+        "floeberg_sweep_silent_seconds", "Since a table's folders were last looked at", labels=("topic",)
+    )
+    goes_next = GaugeMetricFamily(
+        "floeberg_sweep_next_timestamp_seconds", "When the next file may go that nothing names, or 0", labels=("topic",)
+    )
+    problem = GaugeMetricFamily(
+        "floeberg_sweep_problem", "1 while a table can't be swept until an operator looks", labels=("topic",)
+    )
+    removed = CounterMetricFamily("floeberg_swept_files", "Files removed that nothing named", labels=("topic",))
+    removed_bytes = CounterMetricFamily("floeberg_swept_bytes", "Their bytes", labels=("topic",))
+    for sweep in sweeps:
+        for reason, count in sweep.files.items():
+            files.add_metric((sweep.topic, reason), count)
+            sizes.add_metric((sweep.topic, reason), sweep.bytes[reason])
+        silent.add_metric((sweep.topic,), sweep.silent_ms / 1000)
+        goes_next.add_metric((sweep.topic,), (sweep.goes_next_ms or 0) / 1000)
+        problem.add_metric((sweep.topic,), float(sweep.problem is not None))
+        removed.add_metric((sweep.topic,), sweep.removed_files)
+        removed_bytes.add_metric((sweep.topic,), sweep.removed_bytes)
+    yield from (files, sizes, silent, goes_next, problem, removed, removed_bytes)
 
 
 def _source_metrics(sources: tuple[SchemaSourceStatus, ...]) -> Iterator[Metric]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from serving.status.daemon_status import BoundUse, CompactionStatus, DaemonStatus
+from serving.status.daemon_status import FILE_REASONS, BoundUse, CompactionStatus, DaemonStatus, TableSweepStatus
 from topics.partition_status import PartitionStatus
 
 REFRESH_SECONDS = 5
@@ -41,6 +41,8 @@ def status_page(status: DaemonStatus) -> str:
         _partitions(status.partitions),
         "<h2>Compaction</h2>",
         _compaction(status.compaction, now_ms=status.now_ms),
+        "<h2>Files</h2>",
+        _sweeps(status.sweeps, now_ms=status.now_ms),
         "<h2>Bounds</h2>",
         _bounds(status.bounds),
         "</body></html>",
@@ -115,6 +117,34 @@ def compaction_lines(compaction: CompactionStatus, *, now_ms: int) -> tuple[str,
     beside = f"{compaction.conflicts:,} conflicts, {compaction.given_up:,} given up, {compaction.failures:,} failed"
     times = "" if written is None else f"a byte is written {written:.2f} times; "
     return waiting, done, times + beside
+
+
+def _sweeps(sweeps: Sequence[TableSweepStatus], *, now_ms: int) -> str:
+    if not sweeps:
+        return "<p class='soft'>No table is swept here.</p>"
+    rows = (
+        (
+            escape(sweep.topic),
+            *(size_text(sweep.bytes[reason]) if sweep.bytes else "-" for reason in FILE_REASONS),
+            escape("; ".join(sweep_lines(sweep, now_ms=now_ms))),
+        )
+        for sweep in sweeps
+    )
+    return _table(("Topic", *(reason.capitalize() for reason in FILE_REASONS), ""), rows, text_columns={0, 6})
+
+
+def sweep_lines(sweep: TableSweepStatus, *, now_ms: int) -> Iterator[str]:
+    """What becomes of a table's files that nothing names, for a person."""
+    if sweep.held is not None:
+        yield f"nothing is removed: {sweep.held}"
+    for reason, count in sweep.waiting.items():
+        yield f"{count:,} files stay: {reason}"
+    if sweep.removed_files:
+        yield f"{sweep.removed_files:,} files, {size_text(sweep.removed_bytes)}, removed since the start"
+    if sweep.goes_next_ms is not None:
+        yield f"the next go in {duration_text(max(0, sweep.goes_next_ms - now_ms))}"
+    if sweep.put_off is not None:
+        yield f"put off: {sweep.put_off}"
 
 
 def _bounds(bounds: Sequence[BoundUse]) -> str:

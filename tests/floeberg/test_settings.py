@@ -121,6 +121,7 @@ def test_columns_that_a_topic_is_clustered_by_reach_its_rule(tmp_path: Path) -> 
         (LEAST + '[log_door]\nlisten = "7810"\n', r'\[log_door\] listen .*write it as "host:port"'),
         (LEAST + "[log_door]\nport = 3\n", r"\[log_door\] port .*is no setting"),
         (LEAST + "[tiering]\nmax_tasks_per_cycle = 0\n", r"max_tasks_per_cycle .*greater than 0, not 0"),
+        (LEAST + "[history]\ngrace_ms = 60000\n", r"grace_ms .*greater than or equal to 3600000, not 60000"),
         (LEAST + '[[topics]]\nname = "a"\nvalue = "avro"\n', r"\[\[topics\]\] number 1: .*needs schemas"),
         (LEAST + '[[topics]]\n[[topics]]\nvalue = "xml"\n', r"number 2, value: it is .*\"raw\", not 'xml'"),
         (LEAST + '[[topics]]\nvalue = "protobuf"\n', 'value = "protobuf" needs schemas'),

@@ -11,7 +11,14 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from engine.errors import Invalid
-from serving.status.daemon_status import BoundUse, CompactionStatus, DaemonStatus, Phase, SchemaSourceStatus
+from serving.status.daemon_status import (
+    BoundUse,
+    CompactionStatus,
+    DaemonStatus,
+    Phase,
+    SchemaSourceStatus,
+    TableSweepStatus,
+)
 from serving.status.metrics import Metrics
 from serving.status.page import duration_text, size_text
 from serving.status.routes import STUCK_AFTER_MS, status_routes
@@ -213,3 +220,39 @@ def test_compaction_is_shown_and_what_it_met_damaged_needs_a_look() -> None:
     assert not damaged.is_healthy
     assert "a data file can&#x27;t be written again" in client_of(damaged).get("/").text
     assert client_of(damaged).get("/readyz").status_code == 200
+
+
+def test_files_are_shown_by_reason_and_a_sweep_that_does_not_get_on_needs_a_look() -> None:
+    sweep = TableSweepStatus(
+        topic="<orders>",
+        table="kafka.orders",
+        files={"live": 3, "history": 2, "grace": 1, "unreferenced": 4, "foreign": 5},
+        bytes={"live": 3 << 20, "history": 2 << 20, "grace": 1 << 20, "unreferenced": 4 << 20, "foreign": 5 << 20},
+        removed_files=7,
+        removed_bytes=7 << 20,
+        last_ms=1_000_000,
+        silent_ms=60_000,
+        goes_next_ms=1_060_000 + 3_600_000,
+        waiting={"a reader has it open": 2},
+    )
+    status = replace(RUNNING, sweeps=(sweep,), now_ms=1_060_000)
+    assert status.is_healthy
+    page = client_of(status).get("/").text
+    assert "&lt;orders&gt;" in page
+    assert "7 files, 7.0 MiB, removed since the start" in page
+    assert "2 files stay: a reader has it open" in page
+    assert "the next go in 1 h" in page
+    found = samples_of(client_of(status).get("/metrics").text)
+    assert found["floeberg_table_bytes", "history", "<orders>"] == 2 << 20
+    assert found["floeberg_table_files", "foreign", "<orders>"] == 5
+    assert found["floeberg_swept_files_total", "<orders>"] == 7
+    assert found["floeberg_sweep_silent_seconds", "<orders>"] == 60
+    assert found["floeberg_sweep_problem", "<orders>"] == 0
+    assert DaemonStatus.from_dict(json.loads(json.dumps(status.to_dict()))) == status
+    held = replace(sweep, held="its property gc.enabled is false", put_off="the catalog does not answer")
+    shown = client_of(replace(status, sweeps=(held,))).get("/").text
+    assert "nothing is removed: its property gc.enabled is false" in shown
+    assert "put off: the catalog does not answer" in shown
+    stuck = replace(status, sweeps=(replace(sweep, problem="4 files can't be removed"),))
+    assert not stuck.is_healthy
+    assert samples_of(client_of(stuck).get("/metrics").text)["floeberg_sweep_problem", "<orders>"] == 1

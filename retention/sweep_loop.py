@@ -1,0 +1,146 @@
+"""Sweeps by the daemon itself, one table after the other, in a thread of their own (docs/retention.md).
+
+Of the daemons that share a table, the one that leads its lowest partition sweeps it. That saves work and no more: two
+that believe it do no harm.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+from pyiceberg.catalog import Catalog
+
+from engine.clock import Clock
+from engine.errors import FloebergError
+from engine.table.commit.writer import TableWriter
+from retention.sweep_limits import SweepLimits
+from retention.sweep_report import TableSweeps
+from retention.table_sweep import TableSweep
+from topics.topic_schemas import LedTopic
+
+FIRST_LOOK_MS = 60_000
+"""After a topic is seen here first: a daemon that starts has better things to do, and one that starts again and again
+is not to list every folder each time."""
+
+LOOK_INTERVAL_MS = 10_000
+"""Between two looks whether a table is due."""
+
+RETRY_MS = 300_000
+"""A sweep that failed is tried again after it."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """``due_ms`` and ``whole_ms``, when the last whole sweep ended or the watch began, are monotonic."""
+
+    sweep: TableSweep
+    report: TableSweeps
+    due_ms: int
+    whole_ms: int
+
+
+class SweepLoop:
+    """The sweeps of one daemon. ``turn`` is for one thread; the rest for any."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        namespace: str,
+        writer: TableWriter,
+        clock: Clock,
+        limits: SweepLimits,
+        folder: Path,
+    ) -> None:
+        """``folder`` is where sightings are kept."""
+        self._catalog = catalog
+        self._namespace = namespace
+        self._writer = writer
+        self._clock = clock
+        self._limits = limits
+        self._folder = folder
+        self._in_use: list[Callable[[], Set[str]]] = []
+        self._led: Mapping[str, LedTopic] = {}
+        self._watches: dict[str, _Watch] = {}
+        self._wake = threading.Event()
+
+    def watch_readers(self, in_use: Callable[[], Set[str]]) -> None:
+        """Ask here, too, which files readers of this process have open."""
+        self._in_use.append(in_use)
+
+    def note_topics(self, led: Mapping[str, LedTopic]) -> None:
+        """The topics that are led here, by topic id."""
+        self._led = led
+
+    def report(self) -> tuple[TableSweeps, ...]:
+        """Each table that is swept here, by topic."""
+        now_ms = self._clock.monotonic_ms()
+        watches = list(self._watches.values())
+        reports = [replace(watch.report, silent_ms=now_ms - watch.whole_ms) for watch in watches]
+        return tuple(sorted(reports, key=lambda one: (one.topic, one.table)))
+
+    def hurry(self) -> None:
+        """End a pause, so that the loop sees that it is to end."""
+        self._wake.set()
+
+    def run_forever(self, stop: threading.Event) -> None:
+        """A table each time that one is due, and after it a pause. Call ``hurry`` after setting ``stop``."""
+        while not stop.is_set():
+            began_ms = self._clock.monotonic_ms()
+            try:
+                has_swept = self.turn()
+            except Exception:  # noqa: BLE001 - the outermost guard of the daemon's loop
+                _log.exception("sweep_ended_unforeseen")
+                has_swept = True
+            took_ms = self._clock.monotonic_ms() - began_ms
+            pause_ms = took_ms * self._limits.pause_share if has_swept else LOOK_INTERVAL_MS
+            self._wake.wait(pause_ms / 1000)
+
+    def turn(self) -> bool:
+        """Sweep the table that has been due the longest; whether there was one."""
+        now_ms = self._clock.monotonic_ms()
+        self._watches = {
+            topic_id: self._watch(topic_id, topic, now_ms)
+            for topic_id, topic in self._led.items()
+            if min(topic.table.ledger, default=None) in topic.partitions
+        }
+        watch = min(self._watches.values(), key=lambda one: one.due_ms, default=None)
+        if watch is None or watch.due_ms > now_ms:
+            return False
+        watch.due_ms = now_ms + RETRY_MS
+        try:
+            watch.report = watch.report.after(watch.sweep.turn(), self._clock.now_ms())
+            watch.whole_ms = self._clock.monotonic_ms()
+            watch.due_ms = watch.whole_ms + self._limits.interval_ms
+        except FloebergError as error:
+            _log.warning("sweep_put_off", topic=watch.report.topic, error=str(error))
+            watch.report = replace(watch.report, problem=error)
+        return True
+
+    def _watch(self, topic_id: str, topic: LedTopic, now_ms: int) -> _Watch:
+        watch = self._watches.get(topic_id)
+        if watch is not None:
+            return watch
+        table = topic.table
+        sweep = TableSweep(
+            topic=table.topic,
+            topic_id=topic_id,
+            catalog=self._catalog,
+            namespace=self._namespace,
+            writer=self._writer,
+            clock=self._clock,
+            limits=self._limits,
+            folder=self._folder,
+            in_use=self._open_files,
+        )
+        report = TableSweeps(topic=table.topic, table=".".join(table.identifier))
+        return _Watch(sweep=sweep, report=report, due_ms=now_ms + FIRST_LOOK_MS, whole_ms=now_ms)
+
+    def _open_files(self) -> Set[str]:
+        return frozenset[str]().union(*(in_use() for in_use in self._in_use))
