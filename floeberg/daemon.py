@@ -127,6 +127,7 @@ class Daemon:
             tiering=assembly.loop,
             store=AuxiliaryStore(),
             copies=copies,
+            clock=self._clock,
         )
         watch = DamageWatch(backend, topic_of=backend.topic_of, forget=reader.forget)
         self._resources.enter_context(watch)

@@ -21,8 +21,6 @@ from retention.erasure_finding import Finder, Found
 from retention.erasure_holders import names_old_files, refs_that_keep
 from retention.erasure_report import ErasureReport, ErasureReports, PartitionErased, hashed
 
-LATEST_SUFFIX = "__latest"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eraser:
@@ -98,7 +96,7 @@ class Eraser:
         named = list(refs_that_keep(table, metadata, report.files))
         if names_old_files(table, metadata, report.files):
             named.append("the table's history names old files")
-        latest = (*table.identifier[:-1], table.identifier[-1] + LATEST_SUFFIX)
+        latest = catalogs.latest_identifier(table.identifier)
         beside = catalogs.load(catalog, latest)
         if beside is not None and names_old_files(table, beside.metadata, report.files):
             named.append(f"the table {'.'.join(latest)} names old files")

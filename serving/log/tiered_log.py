@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import Corrupt, Unavailable
+from engine.clock import Clock, SystemClock
+from engine.errors import Corrupt, FloebergError, Unavailable
 from engine.offset_range import OffsetRange
 from engine.reading.log_reader import LogReader
 from engine.table.proof.verifier import VerifiedRange, Verifier
@@ -20,7 +22,18 @@ from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.backend import NoSuchSegment, RemoteSegment
 from serving.log.copy_requests import CopyRequests
 
+VIEW_LASTS_MS = 60_000
+"""How long a consumer may be given what was erased: a look at the catalog a minute for each topic that is read."""
+
 _Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """``loaded_ms``: monotonic."""
+
+    table: TopicTable
+    loaded_ms: int
 
 
 class TablesById(Protocol):
@@ -44,7 +57,9 @@ class TieredLog:
     """A LogDoorBackend over the tables.
 
     Loaded tables are kept and used as long as their ledger covers what is asked for: a view of an older snapshot
-    reads the same records. When its files are gone (compaction), the table is loaded again and the read repeated.
+    reads the same records, and those that were erased since. So it is loaded again once it is VIEW_LASTS_MS old; while
+    the catalog is away, the old one does. When its files are gone (compaction), the table is loaded again and the read
+    repeated.
     """
 
     def __init__(
@@ -56,6 +71,7 @@ class TieredLog:
         tiering: Tiering,
         store: AuxiliaryStore,
         copies: CopyRequests | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._tables = tables
         self._reader = reader
@@ -64,13 +80,14 @@ class TieredLog:
         self._store = store
         self._copies = copies
         self._lock = threading.Lock()
-        self._views: dict[str, TopicTable] = {}
+        self._clock = clock or SystemClock()
+        self._views: dict[str, _View] = {}
 
     def topic_of(self, topic_id: str) -> str | None:
         """The topic's name; None while its table was not loaded."""
         with self._lock:
-            table = self._views.get(topic_id)
-        return None if table is None else table.topic
+            view = self._views.get(topic_id)
+        return None if view is None else view.table.topic
 
     def verified(self, segment: RemoteSegment) -> VerifiedRange | None:
         """Offsets below the broker's log start need no proof: a segment keeps its name when DeleteRecords cuts it."""
@@ -151,9 +168,7 @@ class TieredLog:
 
     def _covering(self, segment: RemoteSegment, needed: OffsetRange) -> TopicTable | None:
         """A view whose ledger covers ``needed``; None when the newest doesn't."""
-        with self._lock:
-            known = self._views.get(segment.topic_id)
-        for table in (known, None):
+        for table in (self._at_hand(segment.topic_id), None):
             view = table or self._load(segment.topic_id)
             entry = view.ledger.get(segment.partition) if view is not None else None
             if entry is not None and entry.range.covers(needed):
@@ -161,12 +176,24 @@ class TieredLog:
         return None
 
     def _known(self, segment: RemoteSegment) -> TopicTable:
-        with self._lock:
-            known = self._views.get(segment.topic_id)
-        table = known or self._load(segment.topic_id)
+        table = self._at_hand(segment.topic_id) or self._load(segment.topic_id)
         if table is None:
             raise Unavailable(f"There is no table (yet) for topic id {segment.topic_id}")
         return table
+
+    def _at_hand(self, topic_id: str) -> TopicTable | None:
+        """A view that is not too old to be used, as long as a newer one can be had."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            view = self._views.get(topic_id)
+            if view is None or now_ms - view.loaded_ms < VIEW_LASTS_MS:
+                return None if view is None else view.table
+            # Other threads go on with it meanwhile.
+            self._views[topic_id] = _View(table=view.table, loaded_ms=now_ms)
+        try:
+            return self._load(topic_id)
+        except FloebergError:
+            return view.table
 
     def _load(self, topic_id: str) -> TopicTable | None:
         table = self._tables.load(topic_id)
@@ -174,7 +201,7 @@ class TieredLog:
             if table is None:
                 self._views.pop(topic_id, None)
             else:
-                self._views[topic_id] = table
+                self._views[topic_id] = _View(table=table, loaded_ms=self._clock.monotonic_ms())
         return table
 
 

@@ -105,6 +105,7 @@ class SimulatedDaemon:
             verifier=self.verifier,
             tiering=self.loop,
             store=self.store,
+            clock=clock,
         )
 
     def cycle(self) -> CycleReport:

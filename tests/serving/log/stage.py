@@ -25,7 +25,7 @@ from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.copy_requests import CopyRequests
 from serving.log.tiered_log import TieredLog
-from tests.engine.table.table_examples import ensure_table, open_writer, write_file
+from tests.engine.table.table_examples import StillClock, ensure_table, open_writer, write_file
 from tests.serving.log.backend_suite import END, sample_records
 from tests.serving.log.kept_log import TOPIC_ID
 
@@ -65,6 +65,7 @@ class Stage:
     reader: LogReader
     log: TieredLog
     copies: CopyRequests
+    clock: StillClock
 
     def table(self) -> TopicTable:
         table = self.writer.open("orders", TOPIC_ID)
@@ -97,12 +98,27 @@ class Stage:
 def empty_stage(folder: Path) -> Iterator[Stage]:
     writer = open_writer(folder)
     ensure_table(writer, topic_id=TOPIC_ID)
-    tables, tiering = OneTable(writer), SeenTiering()
+    tables, tiering, clock = OneTable(writer), SeenTiering(), StillClock()
     index = FileIndex()
     reader = LogReader(file_index=index)
     copies = CopyRequests(SystemClock())
     log = TieredLog(
-        tables=tables, reader=reader, verifier=Verifier(), tiering=tiering, store=AuxiliaryStore(), copies=copies
+        tables=tables,
+        reader=reader,
+        verifier=Verifier(),
+        tiering=tiering,
+        store=AuxiliaryStore(),
+        copies=copies,
+        clock=clock,
     )
-    yield Stage(folder=folder, writer=writer, tables=tables, tiering=tiering, reader=reader, log=log, copies=copies)
+    yield Stage(
+        folder=folder,
+        writer=writer,
+        tables=tables,
+        tiering=tiering,
+        reader=reader,
+        log=log,
+        copies=copies,
+        clock=clock,
+    )
     reader.close()

@@ -10,9 +10,12 @@ import pytest
 
 from engine.errors import Corrupt, Unavailable
 from engine.offset_range import OffsetRange
+from engine.table.ledger import Outcome
+from engine.table.manifests import ManifestReader
+from engine.table.proof.verifier import Verifier
 from serving.log.backend import NoSuchSegment
-from serving.log.tiered_log import TieredLog
-from tests.serving.log.backend_suite import END, BackendSuite, coverage
+from serving.log.tiered_log import VIEW_LASTS_MS, TieredLog
+from tests.serving.log.backend_suite import END, BackendSuite, coverage, sample_records
 from tests.serving.log.kept_log import TOPIC_ID, segment
 from tests.serving.log.stage import STATE, Stage, empty_stage
 
@@ -134,3 +137,46 @@ def test_damaged_auxiliary_state_is_told(stored: Stage) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(Corrupt):
         stored.log.auxiliary_state(segment(0, 1000))
+
+
+def erase_first_file(stored: Stage) -> None:
+    """All of its records, by another process."""
+    table = stored.table()
+    first = ManifestReader().files(table).own[0]
+    records = sample_records().offset
+    offsets = records[(records >= first.range.start) & (records < first.range.end)]
+    proof = Verifier().accept_erasure(table.facts, first, offsets, None)
+    assert stored.writer.erase(table, [proof], erasure_id="e", at_ms=1).outcomes == (Outcome.COMMITTED,)
+
+
+def has_records(stored: Stage) -> bool:
+    """Whether the first file's range is answered with any: one without is a single control batch."""
+    return len(b"".join(stored.log.records(segment(0, 1000), start=0, max_bytes=1 << 30))) > 1000
+
+
+def test_records_that_were_erased_are_given_to_nobody_a_minute_later(stored: Stage) -> None:
+    assert has_records(stored)
+    erase_first_file(stored)
+    loads = stored.tables.loads
+    stored.clock.sleep(VIEW_LASTS_MS - 1)
+    assert has_records(stored)
+    assert stored.tables.loads == loads, "a read is not a look at the catalog"
+    stored.clock.sleep(1)
+    assert not has_records(stored)
+    assert not has_records(stored)
+    assert stored.tables.loads == loads + 1
+
+
+def test_old_view_does_while_the_catalog_is_away(stored: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert has_records(stored)
+
+    def away(_: str) -> None:
+        raise Unavailable("the catalog is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stored.tables, "load", away)
+        stored.clock.sleep(VIEW_LASTS_MS)
+        assert has_records(stored)
+    erase_first_file(stored)
+    stored.clock.sleep(VIEW_LASTS_MS)
+    assert not has_records(stored)
