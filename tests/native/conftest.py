@@ -11,7 +11,7 @@ from engine.clock import SystemClock
 from floeberg.room_settings import topic_rules
 from floeberg.schema_sources import SchemaSources
 from floeberg.settings import BrokerSettings, Settings
-from tests.native.gapped_topics import GappedTopic, aborted_topic, once_compacted_topic
+from tests.native.gapped_topics import GappedTopic, aborted_topic, erased_topic, once_compacted_topic
 from tests.native.stage import PLAIN, TIERED, NativeStage, Sent, sample
 from tests.native.value_topics import value_topics, write_schemas
 from topics.retention_rule import Keep, RetentionRule
@@ -69,7 +69,10 @@ def history(stage: NativeStage) -> History:
     return history
 
 
-@pytest.fixture(scope="session", params=[aborted_topic, once_compacted_topic], ids=["aborted", "once-compacted"])
+_GAPPED = (aborted_topic, once_compacted_topic, erased_topic)
+
+
+@pytest.fixture(scope="session", params=_GAPPED, ids=[topic.__name__ for topic in _GAPPED])
 def gapped(stage: NativeStage, request: pytest.FixtureRequest) -> GappedTopic:
     """A topic with gaps; all its closed segments are gone from the broker's disk."""
     topic: GappedTopic = request.param(stage)

@@ -1,4 +1,4 @@
-"""Topics whose history is in the table only, with gaps of every kind: of transactions and of compaction."""
+"""Topics whose history is in the table only, with gaps of every kind: of transactions, compaction and erasure."""
 
 from __future__ import annotations
 
@@ -78,6 +78,22 @@ def once_compacted_topic(stage: NativeStage) -> GappedTopic:
         assert len(kept) < len(records) // 2
     stage.await_history_gone(name)
     return GappedTopic(name=name, kept=kept)
+
+
+def erased_topic(stage: NativeStage) -> GappedTopic:
+    """A topic of which a key was erased: whole segments, the first among them, and records here and there."""
+    name, key, segments = "erased", b"forget me", 7
+    gone = {at for at in range(segments * SEGMENT_RECORDS) if at // SEGMENT_RECORDS in {0, 3, 4} or at % 97 == 0}
+    gone -= set(range((segments - 2) * SEGMENT_RECORDS, segments * SEGMENT_RECORDS))
+    stage.create(name, TIERED)
+    records = sample(0, segments * SEGMENT_RECORDS)
+    stage.produce(name, [replace(one, key=key) if at in gone else one for at, one in enumerate(records)], codec="none")
+    stage.await_history_gone(name)
+    report = stage.erase(name, key)
+    assert (report.record_count, report.left) == (len(gone), ())
+    assert stage.table(name).empty, "a file of which nothing is left is none"
+    assert stage.fsck(name).findings == ()
+    return GappedTopic(name=name, kept=[(at, one.value) for at, one in enumerate(records) if at not in gone])
 
 
 def _transaction(writer: Writer, count: int, *, is_committed: bool) -> None:

@@ -30,10 +30,13 @@ from engine.table.catalog.access import DEFAULT_NAMESPACE, embedded_catalog_prop
 from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
+from floeberg.erasure import Eraser
 from floeberg.free_ports import free_ports
 from floeberg.java.plugin_jar import broker_properties
 from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
 from floeberg.topic_tables import TopicTables
+from retention.erasure_condition import KeyCondition
+from retention.erasure_report import ErasureReport
 from retention.horizon_limits import HorizonLimits
 from retention.horizon_loop import HorizonLoop
 from serving.log.auxiliary_store import AuxiliaryStore
@@ -210,6 +213,12 @@ class NativeStage:
             for block in self._reader.records(table, 0, table.ledger[0].range)
             for found in zip(block.offset.tolist(), block.value.to_list(), strict=True)
         ]
+
+    def erase(self, topic: str, key: bytes) -> ErasureReport:
+        """Beside whatever else is done to the table, as a command does it."""
+        table = self.table(topic)
+        eraser = Eraser(catalog=self._catalog, writer=self._writer, clock=SystemClock())
+        return eraser.erase(table, KeyCondition(table, [key]), keys=[key])
 
     @contextmanager
     def tiering_away(self) -> Iterator[None]:
