@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.cpu import own_cpu_seconds
 from bench.measurement import Measurement
 from bench.native_stage import start_daemon
+from compaction.compaction_loop import MOST_LOOKS
 from engine.errors import Unavailable
 from floeberg.child_process import end_process
 from floeberg.free_ports import free_ports
@@ -27,9 +28,9 @@ from floeberg.local_broker import LocalBroker
 PARTITIONS_OF_A_TOPIC = 10
 _TOPICS_A_REQUEST = 50
 _TABLES_TIMEOUT_SECONDS = 240.0
-_AT_REST_AFTER_SECONDS = 35.0
-"""So long after the last file was written: followers are no longer waited for (30 s), compaction has had its look."""
-_ALONE_SECONDS = 10.0
+_AT_REST_AFTER_SECONDS = 33.0
+"""So long after a log grew followers are no longer waited for (30 s)."""
+_ALONE_SECONDS = 5.0
 _SCRAPES = 5
 _GOALS = {1_000: "≤ 1", 5_000: "≤ 5"}
 _SETTINGS = """\
@@ -87,7 +88,7 @@ def measure(folder: Path, *, sizes: Sequence[int], seconds: float) -> list[Measu
         rates = {0: _rates(daemon.pid, broker, table_door, seconds)}
         for before, size in zip((0, *sizes), sizes, strict=False):
             _add_topics(broker.bootstrap, [f"quiet-{number}" for number in range(*map(_topics, (before, size)))])
-            _await_rest(folder / "data" / "warehouse", _topics(size))
+            _await_rest(folder / "data" / "warehouse", _topics(size), new=_topics(size - before))
             rates[size] = _rates(daemon.pid, broker, table_door, seconds)
             seen = httpx.get(f"http://{table_door}/status", timeout=60).json()["partitions"]
             assert len(seen) == size, f"{len(seen)} partitions are seen, not {size}"
@@ -129,14 +130,15 @@ def _add_topics(bootstrap: str, names: Sequence[str]) -> None:
     assert not wanted, f"every topic has its record, but for {sorted(wanted)}"
 
 
-def _await_rest(warehouse: Path, topics: int) -> None:
-    """Until every topic's record has been tiered for a while. Raises Unavailable."""
+def _await_rest(warehouse: Path, topics: int, *, new: int) -> None:
+    """Until every topic's record has been tiered for a while, and compaction has looked at the ``new`` ones' tables,
+    once a second at some of them. Raises Unavailable."""
     deadline = time.monotonic() + _TABLES_TIMEOUT_SECONDS
     while (written := sum(1 for _ in warehouse.rglob("*.parquet"))) < topics:
         if time.monotonic() > deadline:
             raise Unavailable(f"{written} of {topics} topics were tiered", file=str(warehouse))
         time.sleep(1)
-    time.sleep(_AT_REST_AFTER_SECONDS)
+    time.sleep(max(_AT_REST_AFTER_SECONDS, 1.1 * new / MOST_LOOKS))
 
 
 def _rates(pid: int, broker: LocalBroker, door: str, seconds: float) -> _Rates:
