@@ -138,7 +138,8 @@ class StateObserver:
         for who, unchanged_ms in seen.grown.items():
             self._broker.note_growth(who, unchanged_ms)
         turn = self._topics.take_turn()
-        self._wake(() if turn is None else self._here.get(turn, ()))
+        told_of = self._topics.take_new_tables() | ({turn} if turn is not None else set())
+        self._wake(who for topic_id in told_of for who in self._here.get(topic_id, ()))
 
     def _topic_names(self) -> frozenset[str]:
         return frozenset(who.topic for partitions in self._here.values() for who in partitions)

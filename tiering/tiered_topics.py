@@ -226,6 +226,7 @@ class TieredTopics:
         self._topics: dict[str, TieredTopic] = {}
         self._led_here: set[TopicIdPartition] = set()
         self._turn_at_ms = clock.monotonic_ms()
+        self._new_tables: set[str] = set()
 
     def of(self, partition: TopicIdPartition) -> TieredTopic:
         """The topic of a partition that a rule matches."""
@@ -245,6 +246,11 @@ class TieredTopics:
         self._turn_at_ms = now_ms
         self._topics[topic_id] = self._topics.pop(topic_id)
         return topic_id
+
+    def take_new_tables(self) -> set[str]:
+        """The ids of topics that got their table since the last call."""
+        new, self._new_tables = self._new_tables, set()
+        return new
 
     def open(
         self, partitions: Sequence[TopicIdPartition], *, led_here: Collection[TopicIdPartition], known: Collection[str]
@@ -313,6 +319,8 @@ class TieredTopics:
                 done.failures[who] = done.errors[topic_id]
             if topic_id not in done.ready:
                 continue
+            if is_new:
+                self._new_tables.add(topic_id)
             tasks += 1 if is_new and work.share else work.share
             if tasks >= most_tasks:
                 break

@@ -267,6 +267,17 @@ def test_what_another_daemon_committed_shows_when_the_topic_has_its_turn(world: 
     assert report_of(report, partition).status.tiered_end == 5
 
 
+def test_new_table_is_told_of_by_all_partitions_of_its_topic(world: TieringWorld) -> None:
+    first, *others = world.broker.create_topic("orders", partitions=3)
+    loop = quiet_loop(world)
+    for _ in range(5):  # the topic has its turn within these, and not again for half a minute
+        second(world, loop)
+    world.broker.append_segment(first, values(2))
+    assert seconds_until_tiered(world, loop, first, at_most=1)
+    report = second(world, loop)
+    assert {report_of(report, who).status.table for who in others} == {"kafka.orders"}
+
+
 def test_deleted_partition_is_in_no_report(world: TieringWorld) -> None:
     first, second_one = world.broker.create_topic("orders", partitions=2)
     loop = quiet_loop(world)
