@@ -1,82 +1,85 @@
-"""Which files were seen unnamed, and since when: one small file a table in the data directory.
-
-Nothing depends on it but when a file goes: lost, or damaged, every grace begins again.
-"""
+"""Which files were seen unnamed, and in which look: 20 bytes a file, for a table may have as many as it had commits
+within the grace. Values, without I/O."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Final
 
-import structlog
+import numpy as np
+from numpy.typing import NDArray
 
-from engine.durable_file import write_durably
-from engine.errors import Unavailable
-from engine.fault_points import FaultPoint, reach
-from engine.file_lock import FileLock
-from retention.sweep_planner import Sighting
+from engine.warehouse.warehouse import StoredFile
 
-_log = structlog.get_logger(__name__)
+KEY_BYTES: Final = 16
+_KEY = np.dtype([("high", "<u8"), ("low", "<u8")])
 
 
-class SightingStore:
-    """Of one table, by topic id. A context manager, which is the lock: two sweeps of one table on one data directory
-    would forget what the other saw named again."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """When a table's folders were looked at, by this machine's clock; ``sequence_number`` of a state of the table that
+    was loaded after they were listed."""
 
-    def __init__(self, folder: Path, topic_id: str) -> None:
-        self._path = folder / f"{topic_id}.json"
+    seen_ms: int
+    sequence_number: int
 
-    def __enter__(self) -> SightingStore:
-        """Raises Unavailable where another process sweeps the table."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(self._path.with_suffix(".lock"))
-            is_taken = self._lock.take()
-        except OSError as error:
-            raise Unavailable(f"the data directory can't be written: {error}", file=str(self._path)) from error
-        if not is_taken:
-            self._lock.release()
-            raise Unavailable("another process sweeps this table now", file=str(self._path))
-        return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        self._lock.release()
+def key_of(file: StoredFile, location: str) -> bytes:
+    """Of a file as it is: one that was written again has another."""
+    below = file.path.removeprefix(location)
+    return blake2b(f"{below}\n{file.size_bytes}\n{file.modified_ms}".encode(), digest_size=KEY_BYTES).digest()
 
-    def load(self, location: str) -> dict[str, Sighting]:
-        """By path below ``location``; none where they were kept of another place, or are not what was written."""
-        try:
-            kept = json.loads(self._path.read_bytes())
-            if kept["location"] != location:
-                return {}
-            return {
-                path: Sighting(
-                    seen_ms=int(seen_ms),
-                    sequence_number=int(sequence_number),
-                    size_bytes=int(size_bytes),
-                    modified_ms=int(modified_ms),
-                )
-                for path, (seen_ms, sequence_number, size_bytes, modified_ms) in kept["seen"].items()
-            }
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            _log.warning("sightings_lost", file=str(self._path), problem=repr(error))
-            return {}
 
-    def save(self, location: str, seen: Mapping[str, Sighting]) -> None:
-        """Durable when it returns. Raises Unavailable."""
-        lines = {
-            path: (one.seen_ms, one.sequence_number, one.size_bytes, one.modified_ms) for path, one in seen.items()
-        }
-        try:
-            write_durably(self._path, json.dumps({"location": location, "seen": lines}).encode())
-        except OSError as error:
-            raise Unavailable(f"the data directory can't be written: {error}", file=str(self._path)) from error
-        reach(FaultPoint.SIGHTINGS_KEPT)
+class Sightings:
+    """Each key with the look in which it was seen first."""
 
-    def forget(self) -> None:
-        """Every grace begins again."""
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+    def __init__(self, parts: Iterable[tuple[Look, bytes]] = ()) -> None:
+        """Looks, each with the keys that were new in it. Raises ValueError for what is no row of keys."""
+        found = [(look, np.frombuffer(keys, _KEY)) for look, keys in parts]
+        keys = np.concatenate([np.empty(0, _KEY), *(keys for _, keys in found)])
+        order = np.lexsort((keys["low"], keys["high"]))
+        self._looks = [look for look, _ in found]
+        self._high: NDArray[np.uint64] = keys["high"][order]
+        self._low: NDArray[np.uint64] = keys["low"][order]
+        self._look_of = np.repeat(np.arange(len(found), dtype=np.int32), [len(keys) for _, keys in found])[order]
+
+    def __len__(self) -> int:
+        return len(self._high)
+
+    def place_of(self, key: bytes) -> int | None:
+        """Where a key stands; None where it was never seen."""
+        high, low = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
+        at = int(np.searchsorted(self._high, np.uint64(high)))
+        while at < len(self._high) and int(self._high[at]) == high:
+            if int(self._low[at]) == low:
+                return at
+            at += 1
+        return None
+
+    def look_at(self, place: int) -> Look:
+        """The look in which the key at a place was seen first."""
+        return self._looks[int(self._look_of[place])]
+
+    def parts(self) -> Iterator[tuple[Look, bytes]]:
+        """Each look that has keys, with them."""
+        for number, look in enumerate(self._looks):
+            chosen = self._look_of == number
+            keys = np.empty(int(chosen.sum()), _KEY)
+            keys["high"], keys["low"] = self._high[chosen], self._low[chosen]
+            if len(keys):
+                yield look, keys.tobytes()
+
+    def only(self, kept: NDArray[np.bool_]) -> Sightings:
+        """Those whose places are marked."""
+        found = Sightings()
+        found._looks = self._looks
+        found._high, found._low, found._look_of = self._high[kept], self._low[kept], self._look_of[kept]
+        return found
+
+    def later_by(self, duration_ms: int) -> Sightings:
+        """The same, all seen so much later."""
+        found = self.only(np.ones(len(self), np.bool_))
+        found._looks = [replace(look, seen_ms=look.seen_ms + duration_ms) for look in self._looks]
+        return found

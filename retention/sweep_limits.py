@@ -8,11 +8,18 @@ SHORTEST_GRACE_MS = 3_600_000
 """Less than it takes to write, prove and commit the largest file would have its commit refused; and a query of another
 engine goes on reading the snapshot that it began with."""
 
-MOST_SIGHTINGS = 200_000
-"""Files of a table that are remembered as unnamed, some 30 MB; of more, the rest is seen once these are gone."""
+MOST_SIGHTINGS = 2_000_000
+"""Files of a table that are remembered as unnamed, 40 MB; of more, the rest is seen once these are gone. Forty
+partitions that commit every five seconds and are merged leave 700,000 within a day's grace."""
+
+MOST_DUE = 100_000
+"""Files that one sweep removes, some 60 MB while it does; the next one goes on."""
 
 MOST_STATES = 100
 """Table metadata files that are read in one sweep, to see whose they are: each may have megabytes."""
+
+MOST_OTHERS_STATES = 10_000
+"""Those that were found to be others' and are not read again: about 2 MB."""
 
 WORTH_A_COMMIT = 100
 """Manifests, lists and states that wait for the table's next commit: so many are worth one of the sweep's own. The one

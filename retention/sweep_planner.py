@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from engine.table.own_files import FileKind, OwnFile, OwnFiles
 from engine.table.reachability import NamedFiles
 from engine.table.topic_table import TopicTable
 from engine.warehouse.warehouse import StoredFile
-from retention.sweep_limits import MOST_SIGHTINGS
+from retention.sightings import KEY_BYTES, Look, Sightings, key_of
+from retention.sweep_limits import MOST_DUE, MOST_SIGHTINGS
 
 
 class Reason(StrEnum):
@@ -27,21 +30,6 @@ class Reason(StrEnum):
     """It is Floeberg's, nothing has named it for the whole grace: it goes, once no commit can name it any more."""
     FOREIGN = "foreign"
     """Nothing names it, and it is not Floeberg's: it is never touched."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """When a file was first seen unnamed, by this machine's clock; ``sequence_number`` of a state of the table that was
-    loaded after it was seen to be there; size and time of change as they were then."""
-
-    seen_ms: int
-    sequence_number: int
-    size_bytes: int
-    modified_ms: int
-
-    def is_of(self, file: StoredFile) -> bool:
-        """Whether the file is still what it was."""
-        return (file.size_bytes, file.modified_ms) == (self.size_bytes, self.modified_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +51,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A file whose grace is over."""
+    """A file whose grace is over; ``seen`` the look in which it was found unnamed, and has not changed since."""
 
     file: StoredFile
     own: OwnFile
-    sighting: Sighting
+    seen: Look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,27 +82,18 @@ class Needed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlan:
-    """``due``: what may go. ``seen``: sightings of before that still hold, ``new`` what was seen unnamed for the first
-    time, both by path below the table's location. ``goes_next_ms``: when the next grace ends."""
+    """``due``: what may go, at most ``MOST_DUE``. ``seen``: what was seen unnamed before and is so still, ``new`` the
+    keys of what was seen so for the first time. ``goes_next_ms``: when the next grace ends."""
 
     amounts: Mapping[Reason, Amount]
     due: tuple[Due, ...]
-    seen: Mapping[str, Sighting]
-    new: Mapping[str, StoredFile]
+    seen: Sightings
+    new: bytes
     goes_next_ms: int | None
 
-    def sightings(self, *, now_ms: int, sequence_number: int) -> dict[str, Sighting]:
-        """All of them; ``sequence_number`` of a state that was loaded after the files were listed."""
-        first = {
-            path: Sighting(
-                seen_ms=now_ms,
-                sequence_number=sequence_number,
-                size_bytes=file.size_bytes,
-                modified_ms=file.modified_ms,
-            )
-            for path, file in self.new.items()
-        }
-        return {**self.seen, **first}
+    def sightings(self, look: Look) -> Sightings:
+        """All of them, the new ones with the look that has just ended."""
+        return Sightings([*self.seen.parts(), (look, self.new)])
 
 
 def plan_sweep(
@@ -123,7 +102,7 @@ def plan_sweep(
     own: OwnFiles,
     named: NamedFiles,
     needed: Needed,
-    seen: Mapping[str, Sighting],
+    seen: Sightings,
     now_ms: int,
     grace_ms: int,
     tell: Callable[[Verdict], object] = lambda _: None,
@@ -132,10 +111,8 @@ def plan_sweep(
     counts: Counter[Reason] = Counter()
     sizes: Counter[Reason] = Counter()
     due: list[Due] = []
-    kept: dict[str, Sighting] = {}
-    new: dict[str, StoredFile] = {}
+    kept, new = np.zeros(len(seen), np.bool_), bytearray()
     ends: list[int] = []
-    location = own.folders[0]
     for file in files:
         kind, until_ms = own.kind_of(file.path), None
         if named.is_named(file.path):
@@ -145,24 +122,30 @@ def plan_sweep(
         elif needed.holds(kind):
             reason = Reason.LIVE
         else:
-            key = file.path.removeprefix(location)
-            sighting = seen.get(key)
-            # A sighting of a time to come was made by a clock that has gone back since.
-            if sighting is None or not sighting.is_of(file) or sighting.seen_ms > now_ms:
-                reason, sighting = Reason.GRACE, None
-                until_ms = now_ms + grace_ms
-                if len(seen) + len(new) < MOST_SIGHTINGS:
-                    new[key] = file
+            key = key_of(file, own.folders[0])
+            place = seen.place_of(key)
+            look = None if place is None else seen.look_at(place)
+            # A look of a time to come was by a clock that has gone back since.
+            if look is None or look.seen_ms > now_ms:
+                look = None
+                if len(seen) + len(new) // KEY_BYTES < MOST_SIGHTINGS:
+                    new += key
             else:
-                kept[key] = sighting
-                until_ms = sighting.seen_ms + grace_ms
-                reason = Reason.GRACE if until_ms > now_ms else Reason.UNREFERENCED
+                kept[place] = True
+            until_ms = (now_ms if look is None else look.seen_ms) + grace_ms
+            reason = Reason.GRACE if look is None or until_ms > now_ms else Reason.UNREFERENCED
             if reason is Reason.GRACE:
-                ends.append(until_ms)
-            elif sighting is not None:
-                due.append(Due(file=file, own=kind, sighting=sighting))
+                ends = [min([until_ms, *ends])]
+            elif look is not None and len(due) < MOST_DUE:
+                due.append(Due(file=file, own=kind, seen=look))
         counts[reason] += 1
         sizes[reason] += file.size_bytes
         tell(Verdict(file=file, reason=reason, until_ms=until_ms))
     amounts = {reason: Amount(files=counts[reason], size_bytes=sizes[reason]) for reason in Reason}
-    return SweepPlan(amounts=amounts, due=tuple(due), seen=kept, new=new, goes_next_ms=min(ends, default=None))
+    return SweepPlan(
+        amounts=amounts,
+        due=tuple(due),
+        seen=seen.only(kept),
+        new=bytes(new),
+        goes_next_ms=min(ends, default=None),
+    )

@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 from pyiceberg.catalog import Catalog
 
+from engine.bounded_cache import BoundedCache
 from engine.clock import Clock
 from engine.fault_points import FaultPoint, reach
 from engine.table.commit.writer import TableWriter
@@ -23,9 +24,17 @@ from engine.table.reachability import hashes_of
 from engine.table.states import is_own_state
 from engine.table.topic_table import NEVER_SWEPT, TopicTable
 from engine.warehouse.warehouse import FILES_A_BATCH, StoredFile
-from retention.sightings import SightingStore
-from retention.sweep_limits import CLOCK_TOLERANCE_MS, MOST_STATES, PLAN_LASTS_MS, WORTH_A_COMMIT, SweepLimits
-from retention.sweep_planner import Amount, Due, Needed, Reason, Sighting, SweepPlan, Verdict, plan_sweep
+from retention.sighting_store import SightingStore
+from retention.sightings import Look, Sightings
+from retention.sweep_limits import (
+    CLOCK_TOLERANCE_MS,
+    MOST_OTHERS_STATES,
+    MOST_STATES,
+    PLAN_LASTS_MS,
+    WORTH_A_COMMIT,
+    SweepLimits,
+)
+from retention.sweep_planner import Amount, Due, Needed, Reason, SweepPlan, Verdict, plan_sweep
 from retention.swept_table import SweptState, SweptTable, held_because
 from retention.unreferenced import OF_ONE_COMMIT, TableMoment, Unreferenced, check
 
@@ -72,6 +81,7 @@ class TableSweep:
         self._sightings = SightingStore(folder, topic_id)
         self._in_use = in_use
         self._looked_ms: tuple[int, int] | None = None
+        self._others_states: BoundedCache[str, bool] = BoundedCache(capacity=MOST_OTHERS_STATES)
 
     def preview(self, tell: Callable[[Verdict], object]) -> SweepTurn:
         """What a turn would find and do now; nothing is changed. Raises as ``turn``."""
@@ -98,17 +108,18 @@ class TableSweep:
                 sightings.forget()
                 return SweepTurn(held=held)
             before = sightings.load(state.view.location)
-            plan = self._plan(state, self._steady(before))
+            seen = self._steady(before)
+            plan = self._plan(state, seen)
             # Loaded after the files were listed: whatever is among them was begun on this state or an earlier one.
             state = self._table.load()
-            kept = plan.sightings(now_ms=self._clock.now_ms(), sequence_number=state.view.sequence_number)
-            if kept != before:
-                sightings.save(state.view.location, kept)
+            look = Look(seen_ms=self._clock.now_ms(), sequence_number=state.view.sequence_number)
+            if plan.new or len(plan.seen) < len(before) or seen is not before:
+                sightings.save(state.view.location, plan.sightings(look))
             removal = self._remove(plan.due, state) if plan.due else _Removal()
             return _turn(plan, removal, held=removal.held)
 
     def _plan(
-        self, state: SweptState, seen: Mapping[str, Sighting], tell: Callable[[Verdict], object] = lambda _: None
+        self, state: SweptState, seen: Sightings, tell: Callable[[Verdict], object] = lambda _: None
     ) -> SweepPlan:
         own = _own_files(state.view)
         return plan_sweep(
@@ -167,7 +178,7 @@ class TableSweep:
             now_ms=self._clock.now_ms(),
             grace_ms=self._limits.grace_ms,
             in_use=self._in_use(),
-            is_own_state=_StateCheck(view, str(state.metadata.table_uuid)),
+            is_own_state=_StateCheck(view, str(state.metadata.table_uuid), self._others_states),
         )
 
     def _proven(self, due: Sequence[Due], moment: TableMoment, found: _Removal) -> Iterator[Unreferenced]:
@@ -192,14 +203,12 @@ class TableSweep:
         )
         _log.info("files_swept", topic=view.topic, files=len(gone), first=gone[0].path if gone else None)
 
-    def _steady(self, seen: dict[str, Sighting]) -> dict[str, Sighting]:
+    def _steady(self, seen: Sightings) -> Sightings:
         """Sightings by the clock as it is now: time that only the wall clock knows of ends no grace."""
         now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         before, self._looked_ms = self._looked_ms, (now_ms, monotonic_ms)
         ahead_ms = 0 if before is None else (now_ms - before[0]) - (monotonic_ms - before[1])
-        if ahead_ms <= CLOCK_TOLERANCE_MS:
-            return seen
-        return {path: replace(one, seen_ms=one.seen_ms + ahead_ms) for path, one in seen.items()}
+        return seen if ahead_ms <= CLOCK_TOLERANCE_MS else seen.later_by(ahead_ms)
 
 
 @dataclass(slots=True)
@@ -211,16 +220,22 @@ class _Removal:
 
 
 class _StateCheck:
-    """Whether a table metadata file is of a commit of Floeberg's; of a bounded number, the others wait."""
+    """Whether a table metadata file is of a commit of Floeberg's; so many are read at a time, the others wait."""
 
-    def __init__(self, view: TopicTable, table_uuid: str) -> None:
+    def __init__(self, view: TopicTable, table_uuid: str, others: BoundedCache[str, bool]) -> None:
         self._view = view
         self._uuid = table_uuid
+        self._others = others
         self._left = MOST_STATES
 
     def __call__(self, path: str) -> bool:
+        if self._left == 0 or self._others.get(path):
+            return False
         self._left -= 1
-        return self._left >= 0 and is_own_state(self._view.warehouse, path, self._uuid)
+        is_own = is_own_state(self._view.warehouse, path, self._uuid)
+        if not is_own:
+            self._others.put(path, True)
+        return is_own
 
 
 def _turn(plan: SweepPlan, removal: _Removal, *, held: str | None) -> SweepTurn:
@@ -238,9 +253,9 @@ def _turn(plan: SweepPlan, removal: _Removal, *, held: str | None) -> SweepTurn:
 
 def _fence_for(due: Sequence[Due], view: TopicTable) -> int | None:
     """Where the fence must stand before these go; None where it stands, or is not worth a commit."""
-    data = [one.sighting.sequence_number for one in due if one.own.kind is FileKind.DATA]
+    data = [one.seen.sequence_number for one in due if one.own.kind is FileKind.DATA]
     # Those of commits wait for the table's next one by themselves.
-    others = [one.sighting.sequence_number for one in due if one.own.kind in OF_ONE_COMMIT]
+    others = [one.seen.sequence_number for one in due if one.own.kind in OF_ONE_COMMIT]
     if sum(number >= view.sequence_number for number in others) >= WORTH_A_COMMIT:
         data += others
     wanted = max(data, default=NEVER_SWEPT)

@@ -63,7 +63,7 @@ def check(due: Due, at: TableMoment) -> Unreferenced | str:
 
 def reasons_to_keep(due: Due, at: TableMoment) -> Iterator[str]:
     """None for a file that may go."""
-    path, kind, seen = due.file.path, due.own.kind, due.sighting
+    path, kind, seen = due.file.path, due.own.kind, due.seen
     if at.own.kind_of(path) != due.own:
         yield "it is none of Floeberg's"
     if at.named.is_named(path):
@@ -72,8 +72,6 @@ def reasons_to_keep(due: Due, at: TableMoment) -> Iterator[str]:
         yield "the newest snapshot names it"
     if at.needed.holds(due.own):
         yield "the table needs it without naming it"
-    if not seen.is_of(due.file):
-        yield "it was changed since it was seen unnamed"
     if not 0 <= seen.seen_ms <= at.now_ms - at.grace_ms:
         yield "its grace is not over"
     if kind is FileKind.DATA and at.swept < seen.sequence_number:

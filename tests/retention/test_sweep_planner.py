@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
+import numpy as np
 import pytest
 
 from engine.table.own_files import OwnFiles
 from engine.table.reachability import NamedFiles, hashes_of
 from engine.warehouse.warehouse import StoredFile
-from retention.sweep_planner import Amount, Due, Needed, Reason, Sighting, SweepPlan, Verdict, plan_sweep
+from retention.sightings import KEY_BYTES, Look, Sightings, key_of
+from retention.sweep_planner import Amount, Due, Needed, Reason, SweepPlan, Verdict, plan_sweep
 from retention.unreferenced import TableMoment, Unreferenced, check, reasons_to_keep
 
 AT = "s3://bucket/kafka/orders-ID"
@@ -30,15 +34,19 @@ def stored(path: str, *, size_bytes: int = 5, modified_ms: int = 100) -> StoredF
     return StoredFile(path=path, size_bytes=size_bytes, modified_ms=modified_ms)
 
 
-def seen_at(ms: int, sequence_number: int = 3) -> Sighting:
-    return Sighting(seen_ms=ms, sequence_number=sequence_number, size_bytes=5, modified_ms=100)
+def seen_at(ms: int, sequence_number: int = 3) -> Look:
+    return Look(seen_ms=ms, sequence_number=sequence_number)
+
+
+def sightings(seen: Mapping[str, Look]) -> Sightings:
+    return Sightings((look, key_of(stored(path), AT)) for path, look in seen.items())
 
 
 def planned(
     *files: StoredFile,
     named: NamedFiles = NOTHING,
     needed: Needed = NEEDED,
-    seen: dict[str, Sighting] | None = None,
+    seen: Mapping[str, Look] = MappingProxyType({}),
     told: list[Verdict] | None = None,
 ) -> SweepPlan:
     return plan_sweep(
@@ -46,7 +54,7 @@ def planned(
         own=OWN,
         named=named,
         needed=needed,
-        seen={} if seen is None else {path.removeprefix(AT): one for path, one in seen.items()},
+        seen=sightings(seen),
         now_ms=NOW_MS,
         grace_ms=GRACE_MS,
         tell=[].append if told is None else told.append,
@@ -63,10 +71,9 @@ def reason_of(path: str, **given: object) -> Reason:
 def test_own_file_that_nothing_names_is_seen_then_waits_then_is_due(path: str) -> None:
     first = planned(stored(path))
     assert (first.due, first.goes_next_ms) == ((), NOW_MS + GRACE_MS)
-    kept = first.sightings(now_ms=NOW_MS, sequence_number=7)
-    assert list(kept.values()) == [seen_at(NOW_MS, 7)]
+    assert list(first.sightings(seen_at(NOW_MS, 7)).parts()) == [(seen_at(NOW_MS, 7), key_of(stored(path), AT))]
     waiting = planned(stored(path), seen={path: seen_at(NOW_MS - GRACE_MS + 1)})
-    assert (waiting.due, waiting.goes_next_ms, waiting.new) == ((), NOW_MS + 1, {})
+    assert (waiting.due, waiting.goes_next_ms, waiting.new) == ((), NOW_MS + 1, b"")
     due = planned(stored(path), seen={path: seen_at(NOW_MS - GRACE_MS)})
     assert [one.file.path for one in due.due] == [path]
     assert due.amounts[Reason.UNREFERENCED] == Amount(files=1, size_bytes=5)
@@ -81,13 +88,13 @@ def test_named_file_is_live_or_history_and_its_sighting_is_forgotten(path: str) 
     ):
         plan = planned(stored(path), named=named, seen=seen)
         assert plan.amounts[reason].files == 1
-        assert plan.sightings(now_ms=NOW_MS, sequence_number=7) == {}
+        assert list(plan.sightings(seen_at(NOW_MS, 7)).parts()) == []
 
 
 def test_foreign_file_is_counted_and_nothing_else() -> None:
     plan = planned(stored(FOREIGN), seen={FOREIGN: seen_at(0)})
     assert plan.amounts[Reason.FOREIGN] == Amount(files=1, size_bytes=5)
-    assert (plan.due, plan.seen, plan.new) == ((), {}, {})
+    assert (plan.due, len(plan.seen), plan.new) == ((), 0, b"")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +102,7 @@ def test_foreign_file_is_counted_and_nothing_else() -> None:
 )
 def test_file_that_was_written_again_is_seen_anew(file: StoredFile) -> None:
     plan = planned(file, seen={DATA: seen_at(0)})
-    assert (plan.due, list(plan.new)) == ((), [DATA.removeprefix(AT)])
+    assert (plan.due, plan.new) == ((), key_of(file, AT))
 
 
 def test_sighting_of_a_clock_that_has_gone_back_counts_for_nothing() -> None:
@@ -120,7 +127,7 @@ def test_file_that_is_needed_without_being_named_is_live(path: str, needed: Need
 def due_of(path: str) -> Due:
     own = OWN.kind_of(path)
     assert own is not None
-    return Due(file=stored(path), own=own, sighting=seen_at(NOW_MS - GRACE_MS))
+    return Due(file=stored(path), own=own, seen=seen_at(NOW_MS - GRACE_MS))
 
 
 MOMENT = TableMoment(
@@ -166,9 +173,20 @@ def test_each_reason_alone_keeps_a_file(path: str, at: TableMoment, reason: str)
     assert check(due_of(path), at) == found
 
 
-def test_file_changed_since_it_was_seen_stays() -> None:
-    changed = replace(due_of(DATA), file=stored(DATA, modified_ms=101))
-    assert list(reasons_to_keep(changed, MOMENT)) == ["it was changed since it was seen unnamed"]
+def test_sightings_of_many_looks_are_found_by_key_and_kept_by_place() -> None:
+    keys = {number: key_of(stored(f"{AT}/{number}"), AT) for number in range(1_000)}
+    looks = [seen_at(at, at) for at in range(10)]
+    seen = Sightings((look, b"".join(keys[number] for number in range(at, 1_000, 10))) for at, look in enumerate(looks))
+    places = {number: seen.place_of(key) for number, key in keys.items()}
+    assert all(place is not None and seen.look_at(place) == looks[number % 10] for number, place in places.items())
+    assert seen.place_of(key_of(stored(f"{AT}/1000"), AT)) is None
+    marked = np.zeros(len(seen), np.bool_)
+    marked[[place for number, place in places.items() if number % 10 == 3]] = True
+    kept = seen.only(marked)
+    assert [(look, len(part) // KEY_BYTES) for look, part in kept.parts()] == [(looks[3], 100)]
+    assert [look for look, _ in kept.later_by(5).parts()] == [seen_at(8, 3)]
+    again = Sightings(kept.parts())
+    assert list(again.parts()) == list(kept.parts())
 
 
 def test_nobody_but_the_check_makes_an_unreferenced() -> None:
