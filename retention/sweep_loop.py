@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import structlog
 from pyiceberg.catalog import Catalog
@@ -17,6 +18,7 @@ from pyiceberg.catalog import Catalog
 from engine.clock import Clock
 from engine.errors import FloebergError
 from engine.table.commit.writer import TableWriter
+from engine.table.topic_table import TopicTable
 from retention.sweep_limits import SweepLimits
 from retention.sweep_report import TableSweeps
 from retention.table_sweep import TableSweep
@@ -35,14 +37,20 @@ RETRY_MS = 300_000
 _log = structlog.get_logger(__name__)
 
 
+_Which: TypeAlias = tuple[str, bool]
+"""A topic's id, and whether it is its ``__latest`` table."""
+
+
 @dataclass(slots=True)
 class _Watch:
-    """``due_ms`` and ``whole_ms``, when the last whole sweep ended or the watch began, are monotonic."""
+    """``due_ms`` and ``whole_ms``, when the last whole sweep ended or the watch began, are monotonic; ``latest`` as the
+    last sweep found it."""
 
     sweep: TableSweep
     report: TableSweeps
     due_ms: int
     whole_ms: int
+    latest: str | None = None
 
 
 class SweepLoop:
@@ -67,7 +75,7 @@ class SweepLoop:
         self._folder = folder
         self._in_use: list[Callable[[], Set[str]]] = []
         self._led: Mapping[str, LedTopic] = {}
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[_Which, _Watch] = {}
         self._wake = threading.Event()
 
     def watch_readers(self, in_use: Callable[[], Set[str]]) -> None:
@@ -105,17 +113,25 @@ class SweepLoop:
     def turn(self) -> bool:
         """Sweep the table that has been due the longest; whether there was one."""
         now_ms = self._clock.monotonic_ms()
-        self._watches = {
-            topic_id: self._watch(topic_id, topic, now_ms)
+        mine = {
+            topic_id: topic.table
             for topic_id, topic in self._led.items()
             if min(topic.table.ledger, default=None) in topic.partitions
         }
-        watch = min(self._watches.values(), key=lambda one: one.due_ms, default=None)
-        if watch is None or watch.due_ms > now_ms:
+        watches = {(topic_id, False): self._watch(table, now_ms) for topic_id, table in mine.items()}
+        for (topic_id, _), watch in tuple(watches.items()):
+            if watch.latest is not None:
+                watches[topic_id, True] = self._watch(mine[topic_id], now_ms, latest=watch.latest)
+        self._watches = watches
+        due = [watch for watch in watches.values() if watch.due_ms <= now_ms]
+        if not due:
             return False
+        watch = min(due, key=lambda one: one.due_ms)
         watch.due_ms = now_ms + RETRY_MS
         try:
-            watch.report = watch.report.after(watch.sweep.turn(), self._clock.now_ms())
+            turn = watch.sweep.turn()
+            watch.report = watch.report.after(turn, self._clock.now_ms())
+            watch.latest = turn.latest
             watch.whole_ms = self._clock.monotonic_ms()
             watch.due_ms = watch.whole_ms + self._limits.interval_ms
         except FloebergError as error:
@@ -123,14 +139,15 @@ class SweepLoop:
             watch.report = replace(watch.report, problem=error)
         return True
 
-    def _watch(self, topic_id: str, topic: LedTopic, now_ms: int) -> _Watch:
-        watch = self._watches.get(topic_id)
+    def _watch(self, table: TopicTable, now_ms: int, *, latest: str | None = None) -> _Watch:
+        """``latest``: the name of the topic's ``__latest`` table, which is meant."""
+        is_latest = latest is not None
+        watch = self._watches.get((table.topic_id, is_latest))
         if watch is not None:
             return watch
-        table = topic.table
         sweep = TableSweep(
             topic=table.topic,
-            topic_id=topic_id,
+            topic_id=table.topic_id,
             catalog=self._catalog,
             namespace=self._namespace,
             writer=self._writer,
@@ -138,8 +155,9 @@ class SweepLoop:
             limits=self._limits,
             folder=self._folder,
             in_use=self._open_files,
+            is_latest=is_latest,
         )
-        report = TableSweeps(topic=table.topic, table=".".join(table.identifier))
+        report = TableSweeps(topic=table.topic, table=latest or ".".join(table.identifier))
         return _Watch(sweep=sweep, report=report, due_ms=now_ms + FIRST_LOOK_MS, whole_ms=now_ms)
 
     def _open_files(self) -> Set[str]:

@@ -12,7 +12,7 @@ from pyiceberg.table.metadata import TableMetadata
 from engine.errors import Invalid
 from engine.table.catalog import access as catalogs
 from engine.table.loading import TableLoader
-from engine.table.properties import TOPIC_ID_PROPERTY
+from engine.table.properties import KIND_PROPERTY, LATEST_KIND, TOPIC_ID_PROPERTY
 from engine.table.reachability import NamedFiles, ReachableFiles
 from engine.table.states import newer_state
 from engine.table.topic_table import TopicTable
@@ -30,14 +30,20 @@ class SweptState:
     metadata: TableMetadata
     related: tuple[Table, ...]
 
+    @property
+    def latest(self) -> Table | None:
+        """The ``__latest`` table of a topic's own."""
+        return next((table for table in self.related if _is_latest(table)), None)
+
 
 class SweptTable:
-    """Loads one topic's table and reads what it names. For one thread."""
+    """Loads one topic's table, or its ``__latest`` one, and reads what it names. For one thread."""
 
-    def __init__(self, catalog: Catalog, namespace: str, topic: str, topic_id: str) -> None:
+    def __init__(self, catalog: Catalog, namespace: str, topic: str, topic_id: str, *, is_latest: bool) -> None:
         self._catalog = catalog
-        self._namespace = namespace
-        self._identifier = catalogs.table_identifier(namespace, topic)
+        identifier = catalogs.table_identifier(namespace, topic)
+        self._identifier = catalogs.latest_identifier(identifier) if is_latest else identifier
+        self._is_latest = is_latest
         self._topic = topic
         self._topic_id = topic_id
         self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
@@ -68,7 +74,8 @@ class SweptTable:
         return found
 
     def _is_ours(self, table: Table) -> bool:
-        return bool(table.metadata.properties.get(TOPIC_ID_PROPERTY) == self._topic_id)
+        properties = table.metadata.properties
+        return properties.get(TOPIC_ID_PROPERTY) == self._topic_id and _is_latest(table) == self._is_latest
 
     def _related(self, ours: Table) -> Iterable[Table]:
         """Those whose names begin with the table's own, but for other incarnations'. Raises as ``load``: a table that
@@ -87,6 +94,10 @@ class SweptTable:
         return self._reachable.setdefault(location, ReachableFiles())
 
 
+def _is_latest(table: Table) -> bool:
+    return bool(table.metadata.properties.get(KIND_PROPERTY) == LATEST_KIND)
+
+
 def held_because(state: SweptState) -> str | None:
     """Why nothing of a table may be looked at to be removed; None where a sweep may go on. Raises Unavailable."""
     view = state.view
@@ -94,7 +105,9 @@ def held_because(state: SweptState) -> str | None:
         return "another program changed the table, and nobody has judged that yet"
     if view.snapshot_id is None:
         return "the table has no commit yet"
-    if str(state.metadata.properties.get(_GARBAGE_COLLECTED, "true")).lower() == "false":
+    properties = state.metadata.properties
+    # Of a __latest table it is false so that no engine removes the topic's files with it; those are not in its folder.
+    if str(properties.get(_GARBAGE_COLLECTED, "true")).lower() == "false" and KIND_PROPERTY not in properties:
         return f"its property {_GARBAGE_COLLECTED} is false"
     newer = newer_state(view)
     if newer is not None:

@@ -47,7 +47,8 @@ _log = structlog.get_logger(__name__)
 class SweepTurn:
     """``amounts`` of files by reason, without those that were ``removed``; ``waiting``: why files whose grace is
     over are still there, with how many; ``hindered``: what the warehouse said of those it did not remove, by path.
-    ``held``: why the table was not swept at all."""
+    ``held``: why the table was not swept at all; ``latest`` the name of the topic's ``__latest`` table, where it has
+    one."""
 
     amounts: Mapping[Reason, Amount] = field(default_factory=dict)
     removed: Amount = _NOTHING
@@ -55,6 +56,7 @@ class SweepTurn:
     hindered: Mapping[str, str] = field(default_factory=dict)
     goes_next_ms: int | None = None
     held: str | None = None
+    latest: str | None = None
 
 
 class TableSweep:
@@ -72,13 +74,16 @@ class TableSweep:
         limits: SweepLimits,
         folder: Path,
         in_use: Callable[[], Set[str]] = frozenset,
+        is_latest: bool = False,
     ) -> None:
-        """``folder`` is where sightings are kept; ``in_use`` names the files that readers of this process have open."""
-        self._table = SweptTable(catalog, namespace, topic, topic_id)
+        """``folder`` is where sightings are kept; ``in_use`` names the files that readers of this process have open.
+        ``is_latest``: of the topic's ``__latest`` table, whose own folder has what it does not share."""
+        self._table = SweptTable(catalog, namespace, topic, topic_id, is_latest=is_latest)
+        self._is_latest = is_latest
         self._writer = writer
         self._clock = clock
         self._limits = limits
-        self._sightings = SightingStore(folder, topic_id)
+        self._sightings = SightingStore(folder, f"{topic_id}-latest" if is_latest else topic_id)
         self._in_use = in_use
         self._looked_ms: tuple[int, int] | None = None
         self._others_states: BoundedCache[str, bool] = BoundedCache(capacity=MOST_OTHERS_STATES)
@@ -94,7 +99,7 @@ class TableSweep:
         found = _Removal()
         for _ in self._proven(plan.due, self._moment(replace(state, view=fenced)), found):
             pass
-        return _turn(plan, found, held=held)
+        return _turn(plan, found, state, held=held)
 
     def turn(self) -> SweepTurn:
         """Look, remember, remove. Raises Unavailable (the catalog, the warehouse or the data directory is away, or
@@ -116,7 +121,7 @@ class TableSweep:
             if plan.new or len(plan.seen) < len(before) or seen is not before:
                 sightings.save(state.view.location, plan.sightings(look))
             removal = self._remove(plan.due, state) if plan.due else _Removal()
-            return _turn(plan, removal, held=removal.held)
+            return _turn(plan, removal, state, held=removal.held)
 
     def _plan(
         self, state: SweptState, seen: Sightings, tell: Callable[[Verdict], object] = lambda _: None
@@ -137,7 +142,7 @@ class TableSweep:
         found = _Removal()
         fence = _fence_for(due, state.view)
         if fence is not None:
-            self._writer.fence_sweep(state.view, fence)
+            self._writer.fence_sweep(state.view, fence, is_latest=self._is_latest)
         waiting = iter(due)
         moment, looked_ms = self._now(found)
         while moment is not None and (batch := list(islice(waiting, FILES_A_BATCH))):
@@ -238,7 +243,7 @@ class _StateCheck:
         return is_own
 
 
-def _turn(plan: SweepPlan, removal: _Removal, *, held: str | None) -> SweepTurn:
+def _turn(plan: SweepPlan, removal: _Removal, state: SweptState, *, held: str | None) -> SweepTurn:
     listed, removed = plan.amounts[Reason.UNREFERENCED], removal.removed
     left = Amount(files=listed.files - removed.files, size_bytes=listed.size_bytes - removed.size_bytes)
     return SweepTurn(
@@ -248,6 +253,7 @@ def _turn(plan: SweepPlan, removal: _Removal, *, held: str | None) -> SweepTurn:
         hindered=removal.hindered,
         goes_next_ms=plan.goes_next_ms,
         held=held,
+        latest=None if state.latest is None else ".".join(state.latest.name()),
     )
 
 

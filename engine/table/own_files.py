@@ -23,6 +23,7 @@ class FileKind(Enum):
     """What a file is, and so by what it is needed."""
 
     DATA = "data file"
+    """Or one that deletes rows: it is written before it is known which commit will name it."""
     METADATA = "metadata of a commit"
     """A manifest or a manifest list: it is named by the one commit it was made for, or by none."""
     STATE = "table metadata"
@@ -63,6 +64,8 @@ class OwnFiles:
         folders = (location.rstrip("/"), companion_folder(location))
         inside = (
             (FileKind.DATA, rf"data/{re.escape(topic_id)}/p=\d+/{_RANGE}-e-?\d+-[0-9a-zA-Z]+\.parquet"),
+            # Of a __latest table, which names data files of the topic's own.
+            (FileKind.DATA, rf"data/{re.escape(topic_id)}/p=\d+/[0-9a-zA-Z]+-\d+-deletes\.parquet"),
             (FileKind.METADATA, rf"metadata/(?:{_MANIFEST}|{_MANIFEST_LIST})"),
             (FileKind.STATE, rf"metadata/\d+-{_ID}\.(?:gz\.)?metadata\.json"),
             # Where an earlier version kept what lies beside the folder now.

@@ -29,7 +29,6 @@ from engine.table.manifests import listed_manifests, manifest_entries, reading_m
 from engine.table.properties import KEY_PROPERTIES, VALUE_PROPERTIES
 from engine.table.sealed_snapshot import summary_of
 from engine.table.stream_branch import STREAM_BRANCH
-from engine.table.stream_branch import STREAM_BRANCH
 from engine.table.topic_table import TopicTable
 
 _LIVE_BRANCHES = frozenset({MAIN_BRANCH, STREAM_BRANCH})

@@ -35,7 +35,8 @@ _NOTES = {
 
 @dataclass(slots=True)
 class _Summary:
-    """One table: ``expired`` snapshots that went, or would; ``files`` judged in a dry run, none else."""
+    """One table: ``expired`` snapshots that went, or would; ``files`` judged in a dry run, none else; ``latest`` the
+    same of its ``__latest`` table, where it has one, whose own commits let its snapshots go."""
 
     topic: str
     table: str
@@ -44,6 +45,7 @@ class _Summary:
     turn: SweepTurn | None = None
     files: list[Verdict] = field(default_factory=list)
     problem: FloebergError | None = None
+    latest: list[_Summary] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
@@ -103,7 +105,9 @@ def expire(
             except FloebergError as error:
                 summary.problem = error
             if not as_json:
-                _show(summary, now_ms=clock.now_ms())
+                for one in (summary, *summary.latest):
+                    _show(one, now_ms=clock.now_ms())
+    found = [one for summary in found for one in (summary, *summary.latest)]
     is_good = all(summary.is_good for summary in found)
     if as_json:
         print_json({"good": is_good, "tables": [summary.to_dict() for summary in found]})
@@ -119,20 +123,28 @@ def _expire(command: CommandContext, table: TopicTable, summary: _Summary, clock
 
     limits = command.settings.history.limits
     writer = TableWriter(command.catalog, clock, namespace=command.settings.namespace, history=limits)
-    sweep = _sweep_of(command, table, writer, clock)
     if summary.dry_run:
         loaded = catalogs.load(command.catalog, table.identifier)
         if loaded is not None:
             metadata = loaded.metadata
             summary.expired = len(expired(metadata.snapshots, metadata.refs, limits, clock.now_ms()))
-        summary.turn = sweep.preview(summary.files.append)
-        return
-    while gone := writer.expire(table).expired:
-        summary.expired += gone
-    summary.turn = sweep.turn()
+    else:
+        while gone := writer.expire(table).expired:
+            summary.expired += gone
+    _sweep(_sweep_of(command, table, writer, clock), summary)
+    if summary.turn is not None and summary.turn.latest is not None:
+        latest = _Summary(topic=table.topic, table=summary.turn.latest, dry_run=summary.dry_run)
+        summary.latest.append(latest)
+        _sweep(_sweep_of(command, table, writer, clock, is_latest=True), latest)
 
 
-def _sweep_of(command: CommandContext, table: TopicTable, writer: TableWriter, clock: Clock) -> TableSweep:
+def _sweep(sweep: TableSweep, summary: _Summary) -> None:
+    summary.turn = sweep.preview(summary.files.append) if summary.dry_run else sweep.turn()
+
+
+def _sweep_of(
+    command: CommandContext, table: TopicTable, writer: TableWriter, clock: Clock, *, is_latest: bool = False
+) -> TableSweep:
     from floeberg.room_settings import sightings_folder, sweep_limits
     from retention.table_sweep import TableSweep
 
@@ -145,6 +157,7 @@ def _sweep_of(command: CommandContext, table: TopicTable, writer: TableWriter, c
         clock=clock,
         limits=sweep_limits(command.settings),
         folder=sightings_folder(command.settings),
+        is_latest=is_latest,
     )
 
 

@@ -186,29 +186,32 @@ def _compaction_metrics(compaction: CompactionStatus) -> Iterator[Metric]:
 
 def _sweep_metrics(sweeps: tuple[TableSweepStatus, ...]) -> Iterator[Metric]:
     files = GaugeMetricFamily(
-        "floeberg_table_files", "Files in a table's folders, by why they are there", labels=("topic", "reason")
+        "floeberg_table_files", "Files in a table's folders, by why they are there", labels=("topic", "table", "reason")
     )
-    sizes = GaugeMetricFamily("floeberg_table_bytes", "Their bytes", labels=("topic", "reason"))
+    sizes = GaugeMetricFamily("floeberg_table_bytes", "Their bytes", labels=("topic", "table", "reason"))
     silent = GaugeMetricFamily(
-        "floeberg_sweep_silent_seconds", "Since a table's folders were last looked at", labels=("topic",)
+        "floeberg_sweep_silent_seconds", "Since a table's folders were last looked at", labels=("topic", "table")
     )
     goes_next = GaugeMetricFamily(
-        "floeberg_sweep_next_timestamp_seconds", "When the next file may go that nothing names, or 0", labels=("topic",)
+        "floeberg_sweep_next_timestamp_seconds",
+        "When the next file may go that nothing names, or 0",
+        labels=("topic", "table"),
     )
     problem = GaugeMetricFamily(
-        "floeberg_sweep_problem", "1 while a table can't be swept until an operator looks", labels=("topic",)
+        "floeberg_sweep_problem", "1 while a table can't be swept until an operator looks", labels=("topic", "table")
     )
-    removed = CounterMetricFamily("floeberg_swept_files", "Files removed that nothing named", labels=("topic",))
-    removed_bytes = CounterMetricFamily("floeberg_swept_bytes", "Their bytes", labels=("topic",))
+    removed = CounterMetricFamily("floeberg_swept_files", "Files removed that nothing named", labels=("topic", "table"))
+    removed_bytes = CounterMetricFamily("floeberg_swept_bytes", "Their bytes", labels=("topic", "table"))
     for sweep in sweeps:
+        of = sweep.topic, sweep.table
         for reason, count in sweep.files.items():
-            files.add_metric((sweep.topic, reason), count)
-            sizes.add_metric((sweep.topic, reason), sweep.bytes[reason])
-        silent.add_metric((sweep.topic,), sweep.silent_ms / 1000)
-        goes_next.add_metric((sweep.topic,), (sweep.goes_next_ms or 0) / 1000)
-        problem.add_metric((sweep.topic,), float(sweep.problem is not None))
-        removed.add_metric((sweep.topic,), sweep.removed_files)
-        removed_bytes.add_metric((sweep.topic,), sweep.removed_bytes)
+            files.add_metric((*of, reason), count)
+            sizes.add_metric((*of, reason), sweep.bytes[reason])
+        silent.add_metric(of, sweep.silent_ms / 1000)
+        goes_next.add_metric(of, (sweep.goes_next_ms or 0) / 1000)
+        problem.add_metric(of, float(sweep.problem is not None))
+        removed.add_metric(of, sweep.removed_files)
+        removed_bytes.add_metric(of, sweep.removed_bytes)
     yield from (files, sizes, silent, goes_next, problem, removed, removed_bytes)
 
 

@@ -341,7 +341,7 @@ def test_auxiliary_state_goes_once_the_log_start_has_passed_it(world: SweepWorld
         end: world.put(f"{folder}/{OffsetRange(start=end - 5, end=end).start:020d}-{end:020d}.aux") for end in (5, 10)
     }
     assert world.swept_after_the_grace().removed.files == 0
-    world.writer.set_log_start(world.view(), 0, 7)
+    world.writer.move_horizons(world.view(), log_starts={0: 7})
     world.swept_after_the_grace()
     assert (world.is_there(states[5]), world.is_there(states[10])) == (False, True)
 

@@ -24,6 +24,7 @@ class SnapshotUpdate:
 
     ``entries`` and ``entries_gone`` (each with the manifest that lists it): files that are described as another table
     describes them, and delete files.
+    ``begun_at`` of the ``entries``, as a ``FileDescription`` has it.
     ``kept`` are those of the ``removed`` that the stream's branch gets, ``came`` new files of that branch alone,
     ``left`` those that leave it.
     """
@@ -33,6 +34,7 @@ class SnapshotUpdate:
     added: tuple[FileDescription, ...] = ()
     removed: tuple[TableFile, ...] = ()
     entries: tuple[DataFile, ...] = ()
+    begun_at: int = 0
     entries_gone: tuple[tuple[DataFile, str], ...] = ()
     kept: tuple[TableFile, ...] = ()
     came: tuple[FileDescription, ...] = ()

@@ -55,12 +55,12 @@ class NameFiles(Change):
             return Decision(outcomes_if_committed=outcomes, is_refused=Outcome.GONE in outcomes)
         return Decision(
             outcomes_if_committed=outcomes,
-            update=_update(table, accepted),
+            update=_update(table, accepted, begun_at=self._planned_on.sequence_number),
             is_refused=Outcome.GONE in outcomes,
         )
 
 
-def _update(table: TopicTable, accepted: Mapping[int, PartitionFiles]) -> SnapshotUpdate:
+def _update(table: TopicTable, accepted: Mapping[int, PartitionFiles], *, begun_at: int) -> SnapshotUpdate:
     properties = {f"{LATEST_PREFIX}{partition}": files.line.to_json() for partition, files in accepted.items()}
     if table.foreign is not None:
         lost = (partition for partition in table.lines if partition not in accepted)
@@ -69,6 +69,7 @@ def _update(table: TopicTable, accepted: Mapping[int, PartitionFiles]) -> Snapsh
         summary={f"{LATEST_PREFIX}{partition}": str(files.line.end) for partition, files in accepted.items()},
         properties=properties,
         entries=tuple(entry for files in accepted.values() for entry in files.coming),
+        begun_at=begun_at,
         entries_gone=tuple(gone for files in accepted.values() for gone in files.going),
     )
 

@@ -34,19 +34,15 @@ def check_begun_since_swept(table: TopicTable, decision: Decision) -> None:
 
     Who wrote it writes it again.
     """
-    if not isinstance(decision.update, SnapshotUpdate):
+    update = decision.update
+    if not isinstance(update, SnapshotUpdate):
         return
-    for file in decision.update.added:
-        if table.swept < file.begun_at <= table.sequence_number:
+    begun = [(file.path, file.begun_at) for file in (*update.added, *update.came)]
+    begun += [(entry.file_path, update.begun_at) for entry in update.entries]
+    for path, begun_at in begun:
+        if table.swept < begun_at <= table.sequence_number:
             continue
         what = "was begun so long ago that it may have been swept"
-        if file.begun_at > table.sequence_number:
+        if begun_at > table.sequence_number:
             what = "was begun on a later state of the table than the catalog has"
-        raise Unavailable(
-            f"a data file {what}",
-            topic=table.topic,
-            partition=file.partition,
-            offset=file.range.start,
-            file=file.path,
-            next_step="nothing: the range is written again",
-        )
+        raise Unavailable(f"a file {what}", topic=table.topic, file=path, next_step="nothing: it is written again")

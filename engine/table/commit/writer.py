@@ -261,10 +261,11 @@ class TableWriter:
         session = self.latest_session(table.topic, table.topic_id)
         return session.commit(NameFiles(planned, planned_on=table))
 
-    def fence_sweep(self, table: TopicTable, begun_at: int) -> TopicTable:
+    def fence_sweep(self, table: TopicTable, begun_at: int, *, is_latest: bool = False) -> TopicTable:
         """Take no data file any more that was begun at this sequence number or before: those that no snapshot of the
-        state that comes back names, none ever will. Raises as ``commit``."""
-        fenced = self.session(table.topic, table.topic_id).commit(FenceSweep(begun_at)).table
+        state that comes back names, none ever will. ``is_latest``: of a ``__latest`` table. Raises as ``commit``."""
+        session = self._session(table.topic, table.topic_id, is_latest=is_latest)
+        fenced = session.commit(FenceSweep(begun_at)).table
         reach(FaultPoint.SWEEP_FENCED)
         return fenced
 

@@ -243,11 +243,11 @@ def test_files_are_shown_by_reason_and_a_sweep_that_does_not_get_on_needs_a_look
     assert "2 files stay: a reader has it open" in page
     assert "the next go in 1 h" in page
     found = samples_of(client_of(status).get("/metrics").text)
-    assert found["floeberg_table_bytes", "history", "<orders>"] == 2 << 20
-    assert found["floeberg_table_files", "foreign", "<orders>"] == 5
-    assert found["floeberg_swept_files_total", "<orders>"] == 7
-    assert found["floeberg_sweep_silent_seconds", "<orders>"] == 60
-    assert found["floeberg_sweep_problem", "<orders>"] == 0
+    assert found["floeberg_table_bytes", "history", "kafka.orders", "<orders>"] == 2 << 20
+    assert found["floeberg_table_files", "foreign", "kafka.orders", "<orders>"] == 5
+    assert found["floeberg_swept_files_total", "kafka.orders", "<orders>"] == 7
+    assert found["floeberg_sweep_silent_seconds", "kafka.orders", "<orders>"] == 60
+    assert found["floeberg_sweep_problem", "kafka.orders", "<orders>"] == 0
     assert DaemonStatus.from_dict(json.loads(json.dumps(status.to_dict()))) == status
     held = replace(sweep, held="its property gc.enabled is false", put_off="the catalog does not answer")
     shown = client_of(replace(status, sweeps=(held,))).get("/").text
@@ -255,4 +255,4 @@ def test_files_are_shown_by_reason_and_a_sweep_that_does_not_get_on_needs_a_look
     assert "put off: the catalog does not answer" in shown
     stuck = replace(status, sweeps=(replace(sweep, problem="4 files can't be removed"),))
     assert not stuck.is_healthy
-    assert samples_of(client_of(stuck).get("/metrics").text)["floeberg_sweep_problem", "<orders>"] == 1
+    assert samples_of(client_of(stuck).get("/metrics").text)["floeberg_sweep_problem", "kafka.orders", "<orders>"] == 1

@@ -1,0 +1,113 @@
+"""The own files of a ``__latest`` table, its delete files and metadata; what data files it names are the topic's."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from engine.errors import Unavailable
+from engine.fault_points import FaultPoint, armed
+from engine.warehouse.warehouse import StoredFile
+from retention.sweep_limits import SweepLimits
+from retention.sweep_planner import Reason
+from retention.table_sweep import SweepTurn, TableSweep
+from tests.latest.latest_world import TOPIC, LatestWorld
+from tests.retention.sweep_world import GRACE_MS, MovedClock
+
+FIRST = [(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]
+THEN = [(b"b", b"4"), (b"c", b"5")]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class SweptLatest(LatestWorld):
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.clock = MovedClock()
+
+    def sweep(self, *, is_latest: bool = True) -> TableSweep:
+        return TableSweep(
+            topic=TOPIC,
+            topic_id=self.partitions[0].topic_id,
+            catalog=self.tiering.catalog,
+            namespace="kafka",
+            writer=self.tiering.writer(),
+            clock=self.clock,
+            limits=SweepLimits(grace_ms=GRACE_MS),
+            folder=self.root / "sweep",
+            is_latest=is_latest,
+        )
+
+    def swept_after_the_grace(self) -> SweepTurn:
+        self.sweep().turn()
+        self.clock.ahead_ms += GRACE_MS
+        return self.sweep().turn()
+
+    def delete_files(self) -> dict[str, StoredFile]:
+        found = self.stream().warehouse.list(self.latest_table().location())
+        return {file.path: file for file in found if file.path.endswith("-deletes.parquet")}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> SweptLatest:
+    world = SweptLatest(tmp_path)
+    world.append(FIRST)
+    world.daemon().bring_up()
+    return world
+
+
+def killed_before_its_commit(world: SweptLatest) -> None:
+    def kill(point: FaultPoint) -> None:
+        if point is FaultPoint.LATEST_DELETES_WRITTEN:
+            raise Killed
+
+    daemon = world.daemon("killed")
+    with armed(kill), suppress(Killed):
+        daemon.turn()
+    daemon.end()
+
+
+def test_delete_files_that_no_commit_took_go_and_the_others_stay(world: SweptLatest) -> None:
+    before = world.delete_files()
+    world.append(THEN)
+    killed_before_its_commit(world)
+    left = world.delete_files().keys() - before.keys()
+    assert left
+    turn = world.swept_after_the_grace()
+    assert turn.removed.files >= len(left)
+    assert turn.held is None
+    assert not left & world.delete_files().keys()
+    assert before.keys() <= world.delete_files().keys()
+    assert turn.amounts[Reason.FOREIGN].files == 0
+    world.daemon("next").bring_up()
+    world.check_current()
+
+
+def test_commit_of_delete_files_that_were_swept_is_refused_and_made_again(world: SweptLatest) -> None:
+    before = world.delete_files()
+    world.append(THEN)
+    stopped = world.daemon("stopped")
+    sweeps = iter([world.swept_after_the_grace])
+
+    def goes_on_days_later(point: FaultPoint) -> None:
+        if point is FaultPoint.LATEST_DELETES_WRITTEN and (swept := next(sweeps, None)) is not None:
+            assert swept().removed.files
+
+    with armed(goes_on_days_later), pytest.raises(Unavailable, match="may have been swept"):
+        stopped.turn()
+    stopped.bring_up()
+    assert before.keys() <= world.delete_files().keys()
+    world.check_current()
+
+
+def test_data_files_of_the_topic_that_the_latest_table_names_are_live_to_the_topics_own_sweep(
+    world: SweptLatest,
+) -> None:
+    turn = world.sweep(is_latest=False).turn()
+    assert turn.latest == f"kafka.{TOPIC}__latest"
+    assert turn.amounts[Reason.GRACE].files == 0
+    assert world.sweep().turn().latest is None
