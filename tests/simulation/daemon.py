@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from compaction.compaction_limits import CompactionLimits
@@ -20,7 +21,10 @@ from engine.table.data_file import FileDescription
 from engine.table.history_limits import HistoryLimits
 from engine.table.merge.merge_files import Merged
 from engine.table.proof.verifier import Verifier
+from engine.table.topic_table import TopicTable
 from floeberg.topic_tables import TopicTables
+from retention.sweep_limits import SweepLimits
+from retention.table_sweep import SweepTurn, TableSweep
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.tiered_log import TieredLog
 from tests.simulation.catalog import SimulatedCatalog
@@ -71,6 +75,7 @@ class SimulatedDaemon:
         limits: TieringLimits,
         merge_limits: MergeLimits,
         damage: Damages,
+        data_dir: Path,
     ) -> None:
         self.node = node
         self.is_dead = False
@@ -98,6 +103,8 @@ class SimulatedDaemon:
         self._reader = LogReader(
             file_index=FileIndex(), limits=LogReaderLimits(read_ahead=ReadAheadLimits(prefetches=0))
         )
+        self._catalog, self._clock, self._data_dir = catalog, clock, data_dir
+        self._sweeps: dict[str, TableSweep] = {}
         self.store = AuxiliaryStore()
         self.door = TieredLog(
             tables=TopicTables(catalog, NAMESPACE),
@@ -116,6 +123,28 @@ class SimulatedDaemon:
         if self.loop.report is None:
             self.cycle()
         return self.compaction.turn().merge
+
+    def sweep(self) -> list[SweepTurn]:
+        """Two looks at each table's files, with a grace of no length: what the first sees unnamed, the second removes.
+
+        Raises FloebergError.
+        """
+        return [self._sweep_of(table).turn() for table in TopicTables(self._catalog, NAMESPACE).all() for _ in "12"]
+
+    def _sweep_of(self, table: TopicTable) -> TableSweep:
+        if table.topic_id not in self._sweeps:
+            self._sweeps[table.topic_id] = TableSweep(
+                topic=table.topic,
+                topic_id=table.topic_id,
+                catalog=self._catalog,
+                namespace=NAMESPACE,
+                writer=self.writer,
+                clock=self._clock,
+                limits=SweepLimits(grace_ms=0),
+                folder=self._data_dir,
+                in_use=self._reader.open_files,
+            )
+        return self._sweeps[table.topic_id]
 
     def close(self) -> None:
         self._reader.close()

@@ -38,6 +38,11 @@ def compact(world: World, dice: random.Random) -> str | None:
     return _compact(world, seat, None)
 
 
+def sweep(world: World, dice: random.Random) -> str | None:
+    seat = world.seat(dice)
+    return None if seat is None else _sweep(world, seat, None)
+
+
 def kill(world: World, dice: random.Random) -> str | None:
     """A daemon's turn that ends at some point of it, without a word."""
     seat = _seat_with_work(world, dice)
@@ -265,6 +270,8 @@ def _killing(world: World, point: int, at: list[str]) -> Interruption:
 
 
 def _some_turn(world: World, seat: Seat, dice: random.Random) -> Callable[..., str]:
+    if "sweep" in world.profile.allowed and dice.random() < 0.2:
+        return _sweep
     if "compact" not in world.profile.allowed or dice.random() < 0.6:
         return _cycle
     _give_files(world, seat, dice)
@@ -293,6 +300,20 @@ def _compact(
     said += [f"{turn.gone} groups are gone"] if turn.gone else []
     said += [f"problem: {problem.problem}" for problem in turn.problems]
     return f"{seat.name}: {', '.join(said)}{ending()}"
+
+
+def _sweep(world: World, seat: Seat, interruption: Interruption | None, ending: Callable[[], str] = lambda: "") -> str:
+    said = "sweeps"
+    with world.turn(seat, interruption) as process:
+        try:
+            turns = process.sweep()
+            removed = sum(turn.removed.files for turn in turns)
+            world.counts["files swept"] += removed
+            said += f" {removed} files"
+            said += "".join(f", held: {turn.held}" for turn in turns if turn.held is not None)
+        except FloebergError as error:
+            said += f", problem: {error.problem}"
+    return f"{seat.name} {said}{ending()}"
 
 
 def _cycle(world: World, seat: Seat, interruption: Interruption | None, ending: Callable[[], str] = lambda: "") -> str:

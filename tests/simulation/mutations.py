@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.table.ledger import Outcome
-from tests.simulation import mutated_commits, mutated_merges, mutated_parts
+from tests.simulation import mutated_commits, mutated_merges, mutated_parts, mutated_sweeps
 from tests.simulation.mutated_parts import Patch
 from tests.simulation.profile import EVERYTHING, Focus
 
@@ -183,5 +183,15 @@ MUTATIONS: tuple[Mutation, ...] = (
         name="a replaced file is offered to new readers",
         patch=mutated_merges.replaced_file_offered_to_new_readers,
         focus=Focus(steps=("compact", "read", "replaced-files-go")),
+    ),
+    Mutation(
+        name="a file that may be swept is committed",
+        patch=mutated_sweeps.fence_not_looked_at,
+        focus=Focus(steps=("sweep", "pause"), twins=True),
+    ),
+    Mutation(
+        name="a sweep puts up no fence",
+        patch=mutated_sweeps.no_fence,
+        focus=Focus(steps=("sweep", "pause"), twins=True),
     ),
 )

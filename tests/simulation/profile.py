@@ -34,6 +34,7 @@ WEIGHTS: dict[str, int] = {
     "kill": 8,
     "pause": 8,
     "compact": 12,
+    "sweep": 8,
     "restart": 2,
     "kill-copying": 3,
     "record-log-start": 2,

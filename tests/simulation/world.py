@@ -127,6 +127,7 @@ class World:
                     spool_max_bytes=self.profile.spool_max_bytes,
                 ),
                 damage=seat.damage.hurt,
+                data_dir=self.root / f"data-{seat.name}",
             )
         )
         seat.process = holder[0]
