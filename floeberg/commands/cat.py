@@ -1,160 +1,196 @@
-"""``floeberg cat``: the records of a topic as the table gives them back, offset by offset."""
+"""``floeberg cat``: the records of a topic as a consumer would read them, from the table and, on request, beyond it."""
 
 from __future__ import annotations
 
-import base64
-import datetime
-import json
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.errors import Invalid
+from engine.errors import Invalid, Unavailable
 from engine.offset_range import OffsetRange
 from floeberg.commands.context import CommandContext
-from floeberg.console import print_line
-from floeberg.plain_value import plain
+from floeberg.offset_choice import OffsetChoice
 
 if TYPE_CHECKING:
-    from engine.formats.codec import Decoded, ValueCodec
     from engine.reading.log_reader import LogReader
-    from engine.records.records import ByteSpans, Records
-    from engine.table.rows.rows import RowCodecs
+    from engine.records.records import Records
     from engine.table.topic_table import TopicTable
-
-_ROWS_AT_ONCE = 1024
-"""Rows turned into Python objects at a time: little memory, and the first line comes soon."""
-
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    from floeberg.live_topic import LiveTopic
+    from floeberg.record_printer import RecordPrinter
 
 
 def cat(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(help="The topic.")],
     partition: Annotated[int | None, typer.Option("-p", "--partition", help="One partition; all without.")] = None,
-    start: Annotated[int | None, typer.Option("--from", help="First offset; the first stored without.")] = None,
-    end: Annotated[int | None, typer.Option("--to", help="Offset to stop before.")] = None,
+    offsets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-o",
+            "--offset",
+            metavar="OFFSET",
+            help="beginning, end, an offset, -N, s@TIME or e@TIME, as kcat has them.",
+        ),
+    ] = None,
+    start: Annotated[int | None, typer.Option("--from", min=0, help="First offset; the first stored without.")] = None,
+    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
+    tail: Annotated[int | None, typer.Option(min=1, help="The last so many records of each partition.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what the broker gets, until Ctrl-C.")] = False,
     limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="At most so many records.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only records of this key, as it is shown.")] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("-f", "--format", metavar="FORMAT", help="kcat's format string: %k %s %o %p %t %T %h …, \\n."),
+    ] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B,…", help="Only these columns of the table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
-    """Print the records of a topic from the table: what a consumer would read, decoded."""
+    """Print the records of a topic: what a consumer would read, decoded."""
     from engine.reading.file_index import FileIndex
     from engine.reading.log_reader import LogReader
+    from floeberg.record_printer import RecordPrinter
 
+    choice = OffsetChoice.of(offsets or (), start=start, end=end)
+    _check(choice, tail=tail, follow=follow, form=form, decoded=as_json or columns is not None)
     command = CommandContext.of(context)
     table = command.tables.named(topic)
-    reader = LogReader(file_index=FileIndex())
-    try:
-        for line in islice(_lines(table, reader, _ranges(table, partition, start, end), as_json=as_json), limit):
-            print_line(line)
-    finally:
-        reader.close()
-
-
-def _ranges(
-    table: TopicTable, partition: int | None, start: int | None, end: int | None
-) -> Iterator[tuple[int, OffsetRange]]:
-    if partition is not None and partition not in table.ledger:
-        raise Invalid(
-            "The table has nothing of this partition",
-            topic=table.topic,
-            partition=partition,
-            next_step=f"partitions in the table: {', '.join(map(str, sorted(table.ledger))) or 'none'}",
-        )
-    for number, entry in sorted(table.ledger.items()):
-        if partition in {None, number}:
-            first = max(entry.log_start, entry.start, start or 0)
-            stop = entry.end if end is None else min(entry.end, end)
-            if first < stop:
-                yield number, OffsetRange(start=first, end=stop)
-
-
-def _lines(
-    table: TopicTable, reader: LogReader, ranges: Iterator[tuple[int, OffsetRange]], *, as_json: bool
-) -> Iterator[str]:
-    from engine.table.rows.rows import RowCodecs
-
-    codecs = RowCodecs.of(table)
-    for partition, offsets in ranges:
-        for block in reader.records(table, partition, offsets):
-            for first in range(0, len(block), _ROWS_AT_ONCE):
-                records = block.slice(first, min(len(block), first + _ROWS_AT_ONCE))
-                for record in _plain_records(records, partition, codecs):
-                    yield json.dumps(record, ensure_ascii=False) if as_json else _line(record)
-
-
-def _plain_records(records: Records, partition: int, codecs: RowCodecs) -> Iterator[dict[str, Any]]:
-    """Records as plain values. Values and typed keys are decoded where they can be, else text, else base64."""
-    from engine.table.rows.metadata_columns import error_column
-
-    value, key = codecs.decode(records)
-    is_single = [field.name for field in codecs.value.fields] == ["value"] and codecs.value.name in {"raw", "string"}
-    values = _decoded(records.value, None if is_single else value, codecs.value)
-    keys, schema_ids = _decoded(records.key, key, codecs.key), value.schema_id.to_pylist()
-    key_schema_ids = None if key is None else key.schema_id.to_pylist()
-    errors = error_column(value, key).to_pylist()
-    for row in range(len(records)):
-        yield {
-            "partition": partition,
-            "offset": int(records.offset[row]),
-            "timestamp_ms": int(records.timestamp_ms[row]),
-            "timestamp_type": "log append" if int(records.timestamp_type[row]) == 1 else "create",
-            "leader_epoch": int(records.leader_epoch[row]),
-            "key": keys[row],
-            "value": values[row],
-            "headers": [] if records.headers is None else _headers(records.headers.of_record(row)),
-            "schema_id": schema_ids[row],
-            **({} if key_schema_ids is None else {"key_schema_id": key_schema_ids[row]}),
-            "error": errors[row],
-        }
-
-
-def _decoded(content: ByteSpans, decoded: Decoded | None, codec: ValueCodec | None) -> list[Any]:
-    """Each string as its columns where these are all of it, else as text."""
-    from engine.formats.format_facts import facts_of
-
-    texts = [_text(content[row]) for row in range(len(content))]
-    if decoded is None:
-        return texts
-    columns = decoded.columns.to_pylist()
-    if codec is not None:
-        facts = facts_of(codec.name)
-        unshown = {facts.rest_column, *facts.spelling_columns}
-        columns = [row and {name: part for name, part in row.items() if name not in unshown} for row in columns]
-    is_whole = [text is not None and decoded.reason_of(row) is None for row, text in enumerate(texts)]
-    return [plain(column) if whole else text for column, whole, text in zip(columns, is_whole, texts, strict=True)]
-
-
-def _headers(pairs: list[tuple[bytes, bytes | None]]) -> list[list[Any]]:
-    return [[_text(key), _text(value)] for key, value in pairs]
-
-
-def _text(value: bytes | None) -> Any:
-    """Text where the bytes are UTF-8, else ``{"base64": …}``."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(value).decode()}
-
-
-def _line(record: dict[str, Any]) -> str:
-    when = "-"
-    if record["timestamp_ms"] >= 0:
+    names = [name.strip() for name in columns.split(",")] if columns is not None else []
+    printer = RecordPrinter.of(table, form=form, columns=names, as_json=as_json, key=key)
+    with ExitStack() as opened:
+        reader = opened.enter_context(closing(LogReader(file_index=FileIndex())))
+        live = opened.enter_context(closing(_live(command, topic))) if follow else None
+        source = _Source(command=command, reader=reader, table=table, live=live, choice=choice, tail=tail)
         try:
-            moment = _EPOCH + datetime.timedelta(milliseconds=record["timestamp_ms"])
-            when = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        except OverflowError:
-            when = f"{record['timestamp_ms']} ms"
-    value = record["value"]
-    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    headers = f"  {json.dumps(record['headers'], ensure_ascii=False)}" if record["headers"] else ""
-    error = f"  ({record['error']})" if record["error"] else ""
-    return f"{record['partition']}/{record['offset']}  {when}  {_shown_key(record['key'])}  {shown}{headers}{error}"
+            _print(source.pieces(partition, printer), printer, limit, flushed=follow)
+        except KeyboardInterrupt:
+            if not follow:
+                raise
 
 
-def _shown_key(key: Any) -> str:
-    return key if isinstance(key, str) else json.dumps(key)
+def _check(choice: OffsetChoice, *, tail: int | None, follow: bool, form: str | None, decoded: bool) -> None:
+    if tail is not None and (choice.start, choice.before_end, choice.start_ms) != (None, None, None):
+        raise Invalid("There are two starts", next_step="give one of --from, --tail and -o")
+    if follow and (choice.end is not None or choice.end_ms is not None):
+        raise Invalid("--follow has no end", next_step="leave --follow, or --to and -o e@… out")
+    if form is not None and decoded:
+        raise Invalid("--format says all of a line", next_step="leave --format, or --json and --columns out")
+
+
+def _live(command: CommandContext, topic: str) -> LiveTopic:
+    from floeberg.live_topic import LiveTopic
+
+    broker = command.settings.broker
+    return LiveTopic(topic, bootstrap=broker.bootstrap, security=broker.security)
+
+
+def _print(pieces: Iterator[tuple[int, Records]], printer: RecordPrinter, limit: int | None, *, flushed: bool) -> None:
+    out, left = sys.stdout.buffer, limit
+    for partition, records in pieces:
+        lines = list(islice(printer.lines(partition, records), left))
+        out.writelines(lines)
+        if flushed:
+            out.flush()
+        if left is not None:
+            left -= len(lines)
+            if not left:
+                break
+    out.flush()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """Records in the order of partitions and offsets; then, where ``live`` is there, as they come."""
+
+    command: CommandContext
+    reader: LogReader
+    table: TopicTable
+    live: LiveTopic | None
+    choice: OffsetChoice
+    tail: int | None
+
+    def pieces(self, partition: int | None, printer: RecordPrinter) -> Iterator[tuple[int, Records]]:
+        from floeberg.stored_records import stored_records
+
+        there = {} if self.live is None else self.live.ranges()
+        numbers = sorted(self.table.ledger.keys() | there.keys())
+        if partition is not None and partition not in numbers:
+            raise Invalid(
+                "The table has nothing of this partition",
+                topic=self.table.topic,
+                partition=partition,
+                next_step=f"partitions in the table: {', '.join(map(str, numbers)) or 'none'}",
+            )
+        positions: dict[int, int] = {}
+        for number in numbers if partition is None else [partition]:
+            wanted, positions[number] = self._wanted(number, there.get(number), printer)
+            if not wanted.is_empty:
+                yield from stored_records(self.reader, self.table, number, wanted)
+        if self.live is not None:
+            yield from self._followed(self.live, positions)
+
+    def _wanted(self, partition: int, there: OffsetRange | None, printer: RecordPrinter) -> tuple[OffsetRange, int]:
+        """What is wanted out of the table, and where it is gone on live: where the table ends, or later."""
+        from floeberg.stored_records import first_since, start_of_last
+
+        entry, choice = self.table.ledger.get(partition), self.choice
+        if entry is not None:
+            stored = OffsetRange(start=max(entry.log_start, entry.start), end=entry.end)
+        else:
+            assert there is not None, "the partition is in the table or at the broker"
+            stored = OffsetRange(start=there.start, end=there.start)
+        last = stored.end if there is None else max(stored.end, there.end)
+
+        def since(timestamp_ms: int) -> int:
+            found = first_since(self.reader, self.table, partition, stored, timestamp_ms)
+            if found is None and self.live is not None:
+                found = self.live.first_since(partition, timestamp_ms)
+            return last if found is None else max(found, stored.start)
+
+        start = stored.start
+        if self.tail is not None:
+            start = start_of_last(self.reader, self.table, partition, stored, self.tail, printer.rows)
+        elif choice.start is not None:
+            start = min(max(start, choice.start), last)
+        elif choice.before_end is not None:
+            start = max(start, last - choice.before_end)
+        elif choice.start_ms is not None:
+            start = since(choice.start_ms)
+        stop = stored.end
+        if choice.end is not None:
+            stop = min(stop, choice.end)
+        elif choice.end_ms is not None:
+            stop = min(stop, since(choice.end_ms))
+        return OffsetRange(start=min(start, stop), end=stop), max(start, stored.end)
+
+    def _followed(self, live: LiveTopic, positions: dict[int, int]) -> Iterator[tuple[int, Records]]:
+        """Each record once: ``positions`` are where the table ended when it was read."""
+        from floeberg.live_topic import OffsetGone
+        from floeberg.stored_records import stored_records
+
+        live.go_on_at(positions)
+        while True:
+            try:
+                for partition, records in live.take():
+                    yield partition, records
+                    positions[partition] = int(records.offset[-1]) + 1
+            except OffsetGone as gone:
+                # While what was in the table was read, or nothing was, Kafka's retention went by: the table goes on.
+                table = self.command.tables.named(self.table.topic)
+                entry = table.ledger.get(gone.partition)
+                if table.topic_id != self.table.topic_id or entry is None or entry.end <= gone.offset:
+                    raise Unavailable(
+                        "The broker no longer has the records from here on, and the table doesn't have them yet",
+                        topic=self.table.topic,
+                        partition=gone.partition,
+                        offset=gone.offset,
+                        next_step="floeberg status",
+                    ) from gone
+                missed = OffsetRange(start=gone.offset, end=entry.end)
+                yield from stored_records(self.reader, table, gone.partition, missed)
+                positions[gone.partition] = entry.end
+                live.go_on_at(positions)
