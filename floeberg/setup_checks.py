@@ -12,8 +12,7 @@ from pyiceberg.catalog import Catalog
 from engine.broker import Broker
 from engine.clock import Clock
 from engine.errors import Invalid, Unavailable
-from engine.formats.format_facts import facts_of, format_of_schema_file, formats_with_schemas
-from engine.formats.format_guess import AUTO
+from engine.formats.format_facts import AUTO, facts_of, format_of_schema_file, formats_with_schemas
 from engine.kafka_log.log_directory import scan_log_directories
 from engine.schemas.folder import SchemaFolder, read_schema
 from engine.schemas.http import RegistryHttp

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from engine.formats.codec import CodecSpec
-from engine.formats.format_guess import AUTO, FormatGuess
+from engine.formats.format_facts import AUTO
+from engine.formats.format_guess import FormatGuess
 from engine.schemas.source import SchemaSource
 from engine.table.columns import TableLayout
 from engine.table.commit.judge import check_settings

@@ -12,6 +12,9 @@ from pathlib import PurePath
 
 from engine.errors import Invalid
 
+AUTO = "auto"
+"""The setting that asks for a guess; no format's name."""
+
 FORM_COLUMN, FORMER_FORM_COLUMN = "kafka_form", "json_form"
 """How a text was spelled; the second in tables made before the column stood among Kafka's own names."""
 

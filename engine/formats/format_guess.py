@@ -10,9 +10,6 @@ from pkgutil import resolve_name
 from engine.formats.confluent_framing import HEADER_BYTES
 from engine.formats.format_facts import FORMATS
 
-AUTO = "auto"
-"""The setting that asks for a guess; no format's name."""
-
 SAMPLE_VALUES = 1000
 """Values of a sample, at most."""
 

@@ -22,8 +22,14 @@ from pydantic import (
 )
 
 from engine.errors import Invalid
-from engine.formats.format_facts import ENVELOPES, FORMATS, FormatFacts, format_of_schema_file, formats_with_schemas
-from engine.formats.format_guess import AUTO
+from engine.formats.format_facts import (
+    AUTO,
+    ENVELOPES,
+    FORMATS,
+    FormatFacts,
+    format_of_schema_file,
+    formats_with_schemas,
+)
 from engine.parquet.row_counts import DEFAULT_WINDOW_ROWS, MOST_WINDOW_ROWS, ROW_GROUP_ROWS
 from floeberg.settings.registry import URL_SCHEMES, RegistrySettings
 from floeberg.settings.retention import RetentionSettings

@@ -9,7 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from engine.errors import Unavailable
-from engine.formats.format_guess import AUTO, ENOUGH_VALUES
+from engine.formats.format_facts import AUTO
+from engine.formats.format_guess import ENOUGH_VALUES
 from engine.schemas.folder import SchemaFolder
 from engine.schemas.source import FoundSchema, Role
 from tests.engine.formats.avro.avro_values import framed
