@@ -23,8 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.table.catalog.metadata_errors import RESTORE_METADATA, UNDECODABLE
-from engine.table.catalog.sql import KeptMetadata, KeptSqlCatalog
-from engine.table.catalog.sqlite import SqliteCatalog, is_damage
+from engine.table.catalog.sql import KeptMetadata, KeptSqlCatalog, SqliteCatalog, is_damage
 from engine.warehouse.warehouse import Warehouse
 
 DEFAULT_NAMESPACE = "kafka"

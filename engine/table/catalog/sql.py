@@ -1,11 +1,14 @@
-"""pyiceberg's SQL catalog, quick on a long history: a commit reads nothing but the row that points at the metadata.
+"""pyiceberg's SQL catalog, quick on a long history; on SQLite, safe between processes, and honest about its file.
 
-Parsed metadata is shared by those who copy it, and kept once a table by those who load it.
+Parsed metadata is shared by those who copy it, and kept once a table by those who load it: a commit reads nothing but
+the row that points at it.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from pyiceberg.catalog import Catalog
@@ -16,10 +19,35 @@ from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.update import RemoveSnapshotsUpdate, SetSnapshotRefUpdate, TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
+from sqlalchemy import event, text
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError, SQLAlchemyError
 
 from engine.bounded_cache import BoundedCache
+from engine.errors import Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.catalog.metadata_errors import metadata_decoded
+
+BUSY_MS_PROPERTY = "sqlite.busy-timeout-ms"
+DEFAULT_BUSY_MS = 30_000
+"""How long a commit waits for another process's: theirs takes milliseconds, a backup may take seconds."""
+
+_REFUSALS = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+"""Codes after which the transaction did not happen (https://www.sqlite.org/rescode.html). An I/O error is not among
+them: it may have come after the write that made the transaction durable."""
+
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+FileIdentity = tuple[int, int]
 
 KEPT_BYTES = 128 << 20
 """Of one process: some sixty tables with 500 snapshots each. What is not kept is parsed again, in 10 ms."""
@@ -138,3 +166,82 @@ def _check_removable(metadata: TableMetadata, updates: Sequence[TableUpdate]) ->
     for update in updates:
         if isinstance(update, RemoveSnapshotsUpdate) and not removable.issuperset(update.snapshot_ids):
             raise CommitFailedException("a snapshot that is to go is gone, or a branch or tag names it now")
+
+
+class SqliteCatalog(KeptSqlCatalog):
+    """A database file that somebody put in another's place is opened again: an open connection would go on writing to
+    the file that has no name any more, and everything committed there would be gone with the process.
+    """
+
+    def __init__(self, name: str, **properties: str) -> None:
+        self._path = _database_path(properties["uri"])
+        self._busy_ms = int(properties.get(BUSY_MS_PROPERTY, DEFAULT_BUSY_MS))
+        self.lock_file = self._path and self._path.with_name(f"{self._path.name}.commit-lock")
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(name, **properties)
+        event.listen(self.engine, "do_connect", self._refuse_to_make_a_second_database)
+        event.listen(self.engine, "connect", self._prepare_connection)
+        event.listen(self.engine, "checkout", self._check_connection)
+        self.engine.dispose()  # connections made so far were not prepared
+
+    def damage(self) -> str | None:
+        """What SQLite finds wrong with its whole file; None for a good one. Raises SQLAlchemyError."""
+        with self.engine.connect() as connection:
+            found = [str(row[0]) for row in connection.execute(text("PRAGMA integrity_check(1)"))]
+        return None if found == ["ok"] else "; ".join(found)
+
+    def _refuse_to_make_a_second_database(self, *_: object) -> None:
+        """SQLite makes a file where there is none; an empty catalog would pass for one without tables."""
+        if self._path is not None and _identity(self._path) is None:
+            raise Unavailable(
+                "the catalog's database file is gone",
+                file=str(self._path),
+                next_step="put it back; a new one is made when the program starts without it",
+            )
+
+    def _prepare_connection(self, connection: Any, record: Any) -> None:
+        try:
+            cursor = connection.cursor()
+            cursor.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+            # Readers never block the writer; FULL survives a power cut, which WAL's usual NORMAL would not.
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")
+            cursor.close()
+        except sqlite3.Error as error:
+            # What a listener raises is not made SQLAlchemy's own on the way.
+            raise OperationalError("the database can't be opened", None, error) from error
+        record.info["file"] = self._path and _identity(self._path)
+
+    def _check_connection(self, _connection: object, record: Any, _proxy: object) -> None:
+        if self._path is not None and record.info["file"] != _identity(self._path):
+            raise DisconnectionError("another database file has taken this one's place")
+
+
+def is_refused(error: SQLAlchemyError) -> bool:
+    """Whether SQLite itself says that the transaction did not happen."""
+    return _code(error) in _REFUSALS
+
+
+def is_damage(error: SQLAlchemyError) -> bool:
+    """Whether the database file is not one, or not whole."""
+    return _code(error) in _DAMAGE
+
+
+def _code(error: SQLAlchemyError) -> int | None:
+    """SQLite's primary result code; None for another database's error."""
+    original = error.orig if isinstance(error, DBAPIError) else None
+    return original.sqlite_errorcode & 0xFF if isinstance(original, sqlite3.Error) else None
+
+
+def _database_path(uri: str) -> Path | None:
+    path = uri.removeprefix("sqlite:///").partition("?")[0]
+    return Path(path) if path and not path.startswith((":", "file:")) else None
+
+
+def _identity(path: Path) -> FileIdentity | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

@@ -38,8 +38,7 @@ from engine.errors import CommitUnknown, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.catalog.access import NO_ANSWER, database_error, line_of, translated_errors
 from engine.table.catalog.metadata_errors import metadata_decoded
-from engine.table.catalog.sql import shared
-from engine.table.catalog.sqlite import is_refused
+from engine.table.catalog.sql import is_refused, shared
 from engine.table.commit.change import SnapshotUpdate
 from engine.table.history import expired
 from engine.table.history_limits import HistoryLimits

@@ -12,7 +12,7 @@ from sqlalchemy import event
 from engine.errors import CommitUnknown, Corrupt, Unavailable
 from engine.fsck.check import fsck_table
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
-from engine.table.catalog.sqlite import BUSY_MS_PROPERTY, SqliteCatalog
+from engine.table.catalog.sql import BUSY_MS_PROPERTY, SqliteCatalog
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
 from engine.table.topic_table import TopicTable
