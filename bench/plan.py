@@ -17,6 +17,7 @@ from bench import (
     daemon_memory,
     freshness,
     growth,
+    history,
     quiet_partitions,
     random_fetch,
     reference,
@@ -49,6 +50,7 @@ GROUPS = {
     "native": "broker, plugin and daemon: consumers, memory",
     "idle": "0, 1,000 and 5,000 partitions in which nothing happens",
     "commits": "several writers to one table, on SQLite and on a REST catalog",
+    "history": "what a table's history costs after many commits: with old snapshots that go, and with all of them kept",
     "compaction": "merging files, and Spark's rewrite_data_files on the same ones; SQL before and after; growth",
     "freshness": "from produce to visible in DuckDB, by rate and freshness_ms",
     "small_ranges": "what a small range costs, in process and in Spark",
@@ -63,7 +65,7 @@ Say = Callable[[str], None]
 class Scale:
     """How much is measured: orders in each topic, bytes of a segment, repetitions, random fetches, commits a table,
     quiet partitions and for how long, MiB/s of fresh records, small files under SQL, slices after which a table's
-    growth is looked at."""
+    growth is looked at, commits after which its history is."""
 
     order_count: int
     segment_bytes: int
@@ -75,6 +77,7 @@ class Scale:
     rates_mib: tuple[int, ...] = freshness.RATES_MIB
     sql_files: int = 10_000
     growth_commits: tuple[int, ...] = growth.COMMITS
+    history_commits: tuple[int, ...] = history.COMMITS
 
 
 def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -> list[Measurement]:
@@ -85,7 +88,17 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
         say(GROUPS["values"])
         found += value_formats.measure(repetitions=scale.repetitions)
         found += value_shares.measure(folder / "values")
-    if wanted - {"values", "native", "idle", "commits", "compaction", "freshness", "small_ranges", "clustering"}:
+    if wanted - {
+        "values",
+        "native",
+        "idle",
+        "commits",
+        "compaction",
+        "history",
+        "freshness",
+        "small_ranges",
+        "clustering",
+    }:
         found += _on_plain_broker(folder / "plain", scale, wanted, say)
     if "native" in wanted:
         say(GROUPS["native"])
@@ -96,6 +109,9 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
     if "small_ranges" in wanted:
         say(GROUPS["small_ranges"])
         found += small_ranges.measure(folder / "small", repetitions=scale.repetitions)
+    if "history" in wanted:
+        say(GROUPS["history"])
+        found += history.measure(folder / "history", commits=scale.history_commits, say=say)
     if "compaction" in wanted:
         say(GROUPS["compaction"])
         found += compaction.measure(folder / "compaction", repetitions=scale.repetitions, say=say)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from bench import commit_rate, compacted_sql, freshness, growth, small_ranges
+from bench import commit_rate, compacted_sql, freshness, growth, history, small_ranges
 from bench.machine import Machine
 from bench.measurement import Measurement, ratio
 from bench.plan import Scale, run
 from bench.report import text_table, write_json, write_page
 from bench.round_program import RoundProgram
+from bench.year import cost_of, without_loops, year_of
+from bench.year_plot import year_plot
 
 PROMISED_WITHOUT_THE_NATIVE_STAGE = {
     "tiering.mib_per_cpu_second",
@@ -117,6 +121,28 @@ def test_growth_is_of_every_slice_and_smaller_with_compaction(tmp_path: Path) ->
     for figure in ("manifests", "metadata_kib", "commit_cpu_ms", "plan_cpu_ms"):
         assert all(found[f"growth_{name}_{figure}_{commits}"] > 0 for name in ("on", "off") for commits in (4, 40))
     assert said
+
+
+def test_history_is_of_every_commit_and_shorter_where_it_ends(tmp_path: Path) -> None:
+    said: list[str] = []
+    found = {one.key: one.middle for one in history.measure(tmp_path, commits=(3, 12), say=said.append)}
+    for name in ("ends", "kept"):
+        assert (found[f"commits.history_{name}_snapshots_3"], found[f"commits.history_{name}_snapshots_12"]) == (3, 12)
+        for figure in ("commit_cpu_ms", "metadata_kib", "manifests", "first_fetch_cpu_ms", "plan_cpu_ms"):
+            assert found[f"commits.history_{name}_{figure}_12"] > 0
+    assert said
+
+
+def test_days_of_a_year_are_alike_and_one_can_be_measured(tmp_path: Path) -> None:
+    states = list(year_of(100 << 10, days=(1, 2), keep_days=1))
+    assert [state.day for state in states] == [1, 2]
+    for state in states:
+        assert sum(state.entries) == state.files < 100
+        assert 500 <= state.snapshots <= 512
+    cost = cost_of(tmp_path, replace(states[0], files=3, entries=(2, 1), snapshots=4))
+    assert min(cost.commit_ms, cost.first_fetch_ms, cost.plan_ms, cost.metadata_kib, cost.memory_kib) > 0
+    plot = ElementTree.fromstring(year_plot(states, [without_loops(day) for day in (1, 2)]))
+    assert len(plot.findall("{http://www.w3.org/2000/svg}polyline")) == 6
 
 
 def measurement(key: str, *samples: float, higher_is_better: bool = True) -> Measurement:
