@@ -113,7 +113,7 @@ class Daemon:
 
     def _open_log_door(self, assembly: TieringAssembly, catalog: Catalog) -> HttpServer:
         settings, commits = self._settings, CommitSignal()
-        index = FileIndex(cache_directory=settings.data_dir / "cache" / "footers")
+        index = FileIndex(cache_directory=settings.data_dir / "cache" / "footers", live=assembly.verifier.live)
         reader = LogReader(file_index=index)
         self._resources.callback(reader.close)
         assembly.board.watch(lambda: cache_bounds(reader))

@@ -108,11 +108,18 @@ class FileIndex:
     ``cache_directory`` is given, on disk between starts. Nothing here is precious.
     """
 
-    def __init__(self, *, cache_directory: Path | None = None, limits: FileIndexLimits | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        cache_directory: Path | None = None,
+        limits: FileIndexLimits | None = None,
+        live: LiveFiles | None = None,
+    ) -> None:
+        """``live``: lists of files that it shares with others."""
         limits = limits or FileIndexLimits()
         self.count = ReadCount()
         self._footers = FooterCache(cache_directory) if cache_directory is not None else None
-        self._live = LiveFiles(tables=limits.tables, snapshots=limits.snapshots)
+        self._live = live or LiveFiles(tables=limits.tables, snapshots=limits.snapshots)
         self._open: BoundedCache[str, OpenFile] = BoundedCache(
             capacity=limits.open_footer_bytes, cost_of=lambda opened: opened.size_bytes
         )

@@ -32,6 +32,9 @@ REMEMBERED_FILES = 200_000
 _TABLES = 256
 """Tables whose files are kept listed; 10,000 files take about 4 MB."""
 
+_SNAPSHOTS = 512
+"""File lists kept, over all tables: readers of a snapshot that was just replaced go on without reading it again."""
+
 
 # Whoever has it can make a proof; a test keeps every other module from asking for it.
 VERIFIERS_TOKEN: Final = object()
@@ -84,7 +87,8 @@ class Verifier:
 
     def __init__(self) -> None:
         self._verified: BoundedCache[str, OffsetRange] = BoundedCache(capacity=REMEMBERED_FILES)
-        self._live = LiveFiles(tables=_TABLES, snapshots=_TABLES)
+        self.live = LiveFiles(tables=_TABLES, snapshots=_SNAPSHOTS)
+        """Of the tables that are asked about: for whoever reads them, too, so that each manifest is read once."""
 
     def accept(self, description: FileDescription, found: Verification) -> VerifiedFile:
         """The proof that a written file holds the log's records, from what was ``found`` in it.
@@ -155,7 +159,7 @@ class Verifier:
         if entry is None or not entry.range.covers(offsets):
             return None
         covered = [*table.empty.get(partition, ()), *table.skipped.get(partition, ())]
-        for file in self._live.of(table, partition).overlapping(offsets):
+        for file in self.live.of(table, partition).overlapping(offsets):
             if self._verified.get(file.path) != file.range:
                 if file.parts:
                     self._verify_adopted(table, file)

@@ -16,9 +16,11 @@ import pytest
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.parquet.leaves import FIELD_ID_KEY
+from engine.reading.file_index import FileIndex
 from engine.records.digest import digest_of
 from engine.table import live_files
 from engine.table.data_file import FileDescription
+from engine.table.manifest_seal import ChecksumIO, ManifestDigest
 from engine.table.manifests import ManifestReader, SnapshotFiles
 from engine.table.proof import verifier as verifier_module
 from engine.table.proof.verification import Verification, verify_file
@@ -307,6 +309,26 @@ def test_files_are_listed_once_a_snapshot_however_often_a_range_is_asked_about(
     table.add(OffsetRange(start=50, end=60), records_of([b"value"] * 10, start=50))
     assert verifier.verified_range(table.view, 0, OffsetRange(start=40, end=60)) is not None
     assert listed == [5, 6]
+
+
+def test_who_reads_with_the_verifiers_lists_reads_no_manifest_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[str] = []
+    original = ChecksumIO.hold
+
+    def counting(self: ChecksumIO, location: str) -> ManifestDigest:
+        held.append(location)
+        return original(self, location)
+
+    monkeypatch.setattr(ChecksumIO, "hold", counting)
+    verifier, table = Verifier(), stored_range(tmp_path, 50)
+    assert verifier.verified_range(table.view, 0, OffsetRange(start=0, end=50)) is not None
+    held.clear()
+    assert len(FileIndex(live=verifier.live).files(table.view, 0).files) == 5
+    assert held == []
+    assert len(FileIndex().files(table.view, 0).files) == 5
+    assert len(held) == 5
 
 
 def test_table_whose_manifests_are_slow_keeps_no_other_from_being_asked_about(
