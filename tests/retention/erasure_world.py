@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.clock import SystemClock
 from engine.fsck.check import fsck_table
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
@@ -34,6 +35,10 @@ class LaterClock(StillClock):
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000 + self.later_ms
+
+    def new_id(self) -> str:
+        """Two clocks of a test give no file the same name."""
+        return SystemClock().new_id()
 
 
 @dataclass

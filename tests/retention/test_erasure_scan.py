@@ -174,3 +174,16 @@ def test_reports_lie_beside_the_tables_folder(world: ErasureWorld) -> None:
     assert isinstance(moved, ErasureReports)
     assert moved.ids() == ()
     assert isinstance(report, ErasureReport)
+
+
+def test_records_that_only_the_stream_has_go_with_their_past(world: ErasureWorld) -> None:
+    table = world.table
+    world.writer.move_horizons(table, log_starts={0: 0}, table_starts={0: 6})
+    assert len(world.consumed()) == 9
+    report = world.erase("alice.liddell")
+    assert (report.record_count, report.left, report.kept_by) == (3, (), ())
+    assert len(world.consumed()) == 6
+    let_the_past_go(world)
+    assert scan(world.table, Matcher(world.table, report), [b"alice.liddell"]).is_clean
+    metadata = catalog_in(world.stored.folder).load_table(world.table.identifier).metadata
+    assert len(metadata.snapshots) == 2, "the newest of the table, and that of the stream's branch"

@@ -44,7 +44,7 @@ from engine.table.history import expired
 from engine.table.history_limits import HistoryLimits
 from engine.table.horizon_snapshot import KeepForStream
 from engine.table.manifests import TableFile
-from engine.table.properties import TOPIC_PROPERTY
+from engine.table.properties import ERASED_PREFIX, TOPIC_PROPERTY
 from engine.table.seal import (
     SCHEMA_SEAL_PROPERTY,
     guards_of,
@@ -203,7 +203,10 @@ class TableTransaction(Transaction):
         if not kept and not came and not left:
             return sealed_stream(self._table.metadata)
         described, spec_id = main.gone_files(), self._table.metadata.default_spec_id
-        stream = KeepForStream(self._table, self, {}, proven)
+        # What was there before an erasure is kept neither by age nor by number, on this branch as on the other.
+        summaries = (item for update in updates for item in update.summary.items())
+        erased = {name: text for name, text in summaries if name.startswith(ERASED_PREFIX)}
+        stream = KeepForStream(self._table, self, erased, proven)
         for file in kept:
             stream.append_data_file(described[file.path])
         for description in came:
