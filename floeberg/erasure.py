@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from engine.clock import Clock
@@ -20,15 +21,17 @@ from retention.erasure_condition import Condition
 from retention.erasure_finding import Finder, Found
 from retention.erasure_holders import names_old_files, refs_that_keep
 from retention.erasure_report import ErasureReport, ErasureReports, PartitionErased, hashed
+from retention.sweep_limits import SweepLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eraser:
-    """``on_file`` is called for each file that was looked through."""
+    """``sweep`` as the daemon sweeps; ``on_file`` is called for each file that was looked through."""
 
     catalog: Catalog
     writer: TableWriter
     clock: Clock
+    sweep: SweepLimits = field(default_factory=SweepLimits)
     on_file: Callable[[], object] = lambda: None
 
     def erase(
@@ -81,13 +84,15 @@ class Eraser:
         self.writer.expire(table)
         metadata = _metadata(self.catalog, table)
         report.kept_by = tuple(refs_that_keep(table, metadata, report.files))
-        named = {ref.snapshot_id for name, ref in metadata.refs.items()}
-        old = [
-            snapshot.timestamp_ms
-            for snapshot in from_before_erasures(metadata.snapshots, metadata.current_snapshot_id)
-            if snapshot.snapshot_id not in named
-        ]
-        report.history_until_ms = max(old) + MAY_BE_UNANSWERED_MS if old else None
+        old = [snapshot.timestamp_ms for snapshot in from_before_erasures(metadata.snapshots, metadata.refs)]
+        if old:
+            report.history_until_ms = max(old) + MAY_BE_UNANSWERED_MS
+        report.gone_by_ms = self.gone_by_ms(report.history_until_ms or self.clock.now_ms())
+
+    def gone_by_ms(self, history_until_ms: int) -> int:
+        """When the files are gone that no snapshot names from ``history_until_ms`` on, where a daemon sweeps: the first
+        sweep after it cuts the history and sees them unnamed, one after the grace removes them."""
+        return history_until_ms + self.sweep.interval_ms + self.sweep.grace_ms + self.sweep.interval_ms
 
     @staticmethod
     def still_named(catalog: Catalog, table: TopicTable, report: ErasureReport) -> list[str]:
@@ -98,9 +103,14 @@ class Eraser:
             named.append("the table's history names old files")
         latest = catalogs.latest_identifier(table.identifier)
         beside = catalogs.load(catalog, latest)
-        if beside is not None and names_old_files(table, beside.metadata, report.files):
+        if beside is not None and names_old_files(_placed(table, beside), beside.metadata, report.files):
             named.append(f"the table {'.'.join(latest)} names old files")
         return named
+
+
+def _placed(table: TopicTable, beside: Table) -> TopicTable:
+    """Where another table is, for reading its metadata."""
+    return replace(table, location=beside.location(), metadata_location=beside.metadata_location, adopted={})
 
 
 def left_of(found: Found) -> list[str]:

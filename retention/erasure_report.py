@@ -82,7 +82,7 @@ class ErasureReport:
     """``ended_ms`` None while it is under way, or where it was broken off; times are since the epoch. ``keys`` and
     ``condition`` are hashes, in hexadecimal digits; ``left`` says what was not erased and why, ``kept_by`` which
     branches and tags named old files when it ended, ``history_until_ms`` when the last other snapshot that names some
-    may go, None where none is left."""
+    may go, None where none is left; ``gone_by_ms`` when the files themselves are gone, where a daemon runs."""
 
     erasure_id: str
     topic: str
@@ -97,6 +97,7 @@ class ErasureReport:
     left: tuple[str, ...] = ()
     kept_by: tuple[str, ...] = ()
     history_until_ms: int | None = None
+    gone_by_ms: int | None = None
 
     @property
     def record_count(self) -> int:
@@ -140,6 +141,7 @@ class ErasureReport:
             "left": list(self.left),
             "kept_by": list(self.kept_by),
             "history_until_ms": self.history_until_ms,
+            "gone_by_ms": self.gone_by_ms,
         }
 
     @classmethod
@@ -161,6 +163,7 @@ class ErasureReport:
             left=tuple(value["left"]),
             kept_by=tuple(value["kept_by"]),
             history_until_ms=value["history_until_ms"],
+            gone_by_ms=value["gone_by_ms"],
         )
 
 

@@ -18,6 +18,7 @@ from engine.bounded_cache import BoundedCache
 from engine.clock import Clock
 from engine.fault_points import FaultPoint, reach
 from engine.table.commit.writer import TableWriter
+from engine.table.history import MAY_BE_UNANSWERED_MS, from_before_erasures
 from engine.table.manifests import ManifestReader
 from engine.table.own_files import FileKind, OwnFiles
 from engine.table.reachability import hashes_of
@@ -112,6 +113,10 @@ class TableSweep:
                 # What was seen of one state means nothing to another.
                 sightings.forget()
                 return SweepTurn(held=held)
+            if self._has_erased(state):
+                # Not even a table that nobody commits to keeps them for longer.
+                self._writer.expire(state.view)
+                state = self._table.load()
             before = sightings.load(state.view.location)
             seen = self._steady(before)
             plan = self._plan(state, seen)
@@ -122,6 +127,11 @@ class TableSweep:
                 sightings.save(state.view.location, plan.sightings(look))
             removal = self._remove(plan.due, state) if plan.due else _Removal()
             return _turn(plan, removal, state, held=removal.held)
+
+    def _has_erased(self, state: SweptState) -> bool:
+        """Whether snapshots from before an erasure may go."""
+        old = from_before_erasures(state.metadata.snapshots, state.metadata.refs)
+        return any(self._clock.now_ms() - one.timestamp_ms > MAY_BE_UNANSWERED_MS for one in old)
 
     def _plan(
         self, state: SweptState, seen: Sightings, tell: Callable[[Verdict], object] = lambda _: None

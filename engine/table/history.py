@@ -52,12 +52,17 @@ def expired(
     return tuple(snapshot.snapshot_id for snapshot in gone[:MOST_AT_ONCE])
 
 
-def from_before_erasures(snapshots: Sequence[Snapshot], head: int | None) -> list[Snapshot]:
-    """The ancestors of the newest snapshot that erased something, as far as they are there, newest first."""
+def from_before_erasures(snapshots: Sequence[Snapshot], refs: Mapping[str, SnapshotRef]) -> list[Snapshot]:
+    """On the branches, what still has records that were erased after it, and is named by no branch and no tag."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
-    line = list(lineage(by_id, head))
-    newest = next((place for place, snapshot in enumerate(line) if erases(snapshot)), len(line))
-    return line[newest + 1 :]
+    named = {ref.snapshot_id for ref in refs.values()}
+    found: dict[int, Snapshot] = {}
+    for ref in refs.values():
+        if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
+            line = list(lineage(by_id, ref.snapshot_id))
+            newest = next((place for place, snapshot in enumerate(line) if erases(snapshot)), len(line))
+            found |= {one.snapshot_id: one for one in line[newest + 1 :] if one.snapshot_id not in named}
+    return list(found.values())
 
 
 def erases(snapshot: Snapshot) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from serving.status.page import size_text
 
 if TYPE_CHECKING:
     from engine.table.topic_table import TopicTable
+    from floeberg.erasure import Eraser
     from retention.erasure_condition import Condition
     from retention.erasure_finding import FileMatches, Found
     from retention.erasure_holders import LocalCopy
@@ -78,7 +79,7 @@ def erase(
     elif not asked:
         raise Invalid("Nothing says which records", topic=topic, next_step="give --key, --keys-file or --where")
     elif dry_run:
-        is_good = _tell(table, asked, as_json=as_json)
+        is_good = _tell(command, table, asked, as_json=as_json)
     else:
         is_good = _erase(command, table, asked, as_json=as_json)
     if not is_good:
@@ -109,11 +110,24 @@ def _progress(what: str) -> Iterator[Any]:
         yield lambda: progress.advance(task)
 
 
-def _tell(table: TopicTable, asked: _Asked, *, as_json: bool) -> bool:
+def _eraser(command: CommandContext, on_file: Callable[[], object]) -> Eraser:
+    from engine.table.commit.writer import TableWriter
+    from floeberg.erasure import Eraser
+    from floeberg.room_settings import sweep_limits
+
+    settings, clock = command.settings, SystemClock()
+    writer = TableWriter(command.catalog, clock, namespace=settings.namespace, history=settings.history.limits)
+    return Eraser(catalog=command.catalog, writer=writer, clock=clock, sweep=sweep_limits(settings), on_file=on_file)
+
+
+def _tell(command: CommandContext, table: TopicTable, asked: _Asked, *, as_json: bool) -> bool:
+    from engine.table.history import MAY_BE_UNANSWERED_MS
     from floeberg.erasure import left_of
     from retention.erasure_finding import Finder
 
+    history_until_ms = SystemClock().now_ms() + MAY_BE_UNANSWERED_MS
     with _progress(f"erase {table.topic}") as on_file:
+        gone_by_ms = _eraser(command, on_file).gone_by_ms(history_until_ms)
         found = Finder(condition=asked.condition(table), on_file=on_file).look(table)
     left = left_of(found)
     if as_json:
@@ -126,6 +140,8 @@ def _tell(table: TopicTable, asked: _Asked, *, as_json: bool) -> bool:
                 "files_read": found.read,
                 "files_left_out": found.pruned,
                 "records_without_columns": found.untyped,
+                "history_until_ms": history_until_ms,
+                "gone_by_ms": gone_by_ms,
                 "partitions": [_told(number, matches) for number, matches in _by_partition(found)],
                 "left": left,
             }
@@ -140,6 +156,7 @@ def _tell(table: TopicTable, asked: _Asked, *, as_json: bool) -> bool:
         out.print(f"    partition {number} {extent}  {written}", soft_wrap=True, markup=False)
     if asked.where is not None and found.untyped:
         out.print(f"    {found.untyped:,} records have no columns for a condition to look at (kafka_error)")
+    _print_times(history_until_ms, gone_by_ms)
     _print_left(left)
     return not left
 
@@ -167,13 +184,8 @@ def _print_left(left: list[str]) -> None:
 
 
 def _erase(command: CommandContext, table: TopicTable, asked: _Asked, *, as_json: bool) -> bool:
-    from engine.table.commit.writer import TableWriter
-    from floeberg.erasure import Eraser
-
-    settings, clock = command.settings, SystemClock()
-    writer = TableWriter(command.catalog, clock, namespace=settings.namespace, history=settings.history.limits)
     with _progress(f"erase {table.topic}") as on_file:
-        eraser = Eraser(catalog=command.catalog, writer=writer, clock=clock, on_file=on_file)
+        eraser = _eraser(command, on_file)
         report = eraser.erase(table, asked.condition(table), keys=asked.keys, where=asked.where)
     copies = _local_copies(command, report)
     good = not report.left and not report.kept_by
@@ -250,13 +262,17 @@ def _print_report(report: ErasureReport, copies: list[LocalCopy]) -> None:
     for number, one in sorted(report.partitions.items()):
         extent = "nothing" if one.extent is None else f"{one.records:,} records of {one.extent}"
         out.print(f"    partition {number}  {extent}; no match below offset {one.up_to}", soft_wrap=True, markup=False)
-    if report.history_until_ms is not None:
-        when = _moment(report.history_until_ms)
-        text = f"old snapshots go with the first commit after {when} (floeberg expire), their files by the sweep"
-        out.print(f"    {text}, after its grace", soft_wrap=True, markup=False)
+    if report.gone_by_ms is not None:
+        _print_times(report.history_until_ms, report.gone_by_ms)
     for line in (*report.kept_by, *map(str, copies)):
         out.print(f"    [yellow]still[/] {escape(line)}", soft_wrap=True)
     _print_left(list(report.left))
+
+
+def _print_times(history_until_ms: int | None, gone_by_ms: int) -> None:
+    if history_until_ms is not None:
+        out.print(f"    old snapshots may go at {_moment(history_until_ms)}: the next commit, or floeberg expire")
+    out.print(f"    old files are gone by {_moment(gone_by_ms)}, where a daemon sweeps", soft_wrap=True)
 
 
 def _print_scan(found: Scan) -> None:

@@ -14,8 +14,10 @@ from floeberg.duckdb_condition import DuckdbCondition
 from floeberg.erasure import Eraser
 from retention.erasure_report import ErasureReport, ErasureReports
 from retention.erasure_scan import Matcher, scan
+from retention.sweep_limits import SweepLimits
+from retention.table_sweep import TableSweep
 from tests.engine.table.merge.merge_world import MergeWorld
-from tests.engine.table.table_examples import TEXT, catalog_in, records_of
+from tests.engine.table.table_examples import TEXT, TOPIC, TOPIC_ID, catalog_in, records_of
 from tests.retention.erasure_world import ErasureWorld
 
 NAMES = ("alice.liddell", "bob.roberts", "carol.danvers")
@@ -187,3 +189,33 @@ def test_records_that_only_the_stream_has_go_with_their_past(world: ErasureWorld
     assert scan(world.table, Matcher(world.table, report), [b"alice.liddell"]).is_clean
     metadata = catalog_in(world.stored.folder).load_table(world.table.identifier).metadata
     assert len(metadata.snapshots) == 2, "the newest of the table, and that of the stream's branch"
+
+
+def test_sweep_of_a_quiet_table_cuts_the_history_and_removes_the_files(world: ErasureWorld) -> None:
+    """By the time that the report says, with nobody committing."""
+    limits = SweepLimits()
+    report = world.erase("alice.liddell")
+    assert report.gone_by_ms is not None
+    begin_ms = world.clock.now_ms()
+
+    def sweep() -> None:
+        world.clock.later_ms += limits.interval_ms
+        TableSweep(
+            topic=TOPIC,
+            topic_id=TOPIC_ID,
+            catalog=catalog_in(world.stored.folder),
+            namespace="kafka",
+            writer=world.writer,
+            clock=world.clock,
+            limits=limits,
+            folder=world.stored.folder / "sweep",
+        ).turn()
+
+    while begin_ms + world.clock.later_ms < report.gone_by_ms:
+        sweep()
+    table = world.table
+    left = {file.path for file in table.warehouse.list(table.location)}
+    assert left.isdisjoint(report.files)
+    found = scan(table, Matcher(table, report), [b"alice.liddell"])
+    assert found.is_clean
+    assert len(world.consumed()) == 6
