@@ -18,7 +18,7 @@ from engine.table.proof.verifier import VerifiedErasure, Verifier
 from engine.table.topic_table import TopicTable
 from retention.erasure import EraseOrder, TableErasure
 from retention.erasure_condition import Condition
-from retention.erasure_finding import Finder, Found
+from retention.erasure_finding import Finder
 from retention.erasure_holders import names_old_files, refs_that_keep
 from retention.erasure_report import ErasureReport, ErasureReports, PartitionErased, hashed
 from retention.sweep_limits import SweepLimits
@@ -61,7 +61,8 @@ class Eraser:
             digest = entry.digest.to_text()
             one = report.partitions.setdefault(number, PartitionErased(up_to=0, before=digest, after=digest))
             one.up_to = entry.end
-        report.left = (*left_of(found), *map(str, work.failed.values()))
+        report.left = (*map(str, found.unreadable.values()), *map(str, work.failed.values()))
+        report.others_files = dict(work.taken)
         self._end_history(work.table, report)
         report.ended_ms = self.clock.now_ms()
         reports.put(report)
@@ -83,7 +84,13 @@ class Eraser:
     def _end_history(self, table: TopicTable, report: ErasureReport) -> None:
         self.writer.expire(table)
         metadata = _metadata(self.catalog, table)
-        report.kept_by = tuple(refs_that_keep(table, metadata, report.files))
+        kept_by = list(refs_that_keep(table, metadata, report.files))
+        if report.others_files:
+            kept_by.append(
+                f"{len(report.others_files)} files of another program, which no sweep of ours removes, had some of the "
+                "records: remove them with it (Spark: CALL system.remove_orphan_files) once the history is cut"
+            )
+        report.kept_by = tuple(kept_by)
         old = [snapshot.timestamp_ms for snapshot in from_before_erasures(metadata.snapshots, metadata.refs)]
         if old:
             report.history_until_ms = max(old) + MAY_BE_UNANSWERED_MS
@@ -111,16 +118,6 @@ class Eraser:
 def _placed(table: TopicTable, beside: Table) -> TopicTable:
     """Where another table is, for reading its metadata."""
     return replace(table, location=beside.location(), metadata_location=beside.metadata_location, adopted={})
-
-
-def left_of(found: Found) -> list[str]:
-    """What a look found and can't be erased, and why."""
-    left = [
-        f"{len(one.offsets)} records of partition {one.file.partition} {one.file.range} are in files that another "
-        "program wrote, which are not written again"
-        for one in found.adopted
-    ]
-    return [*left, *map(str, found.unreadable.values())]
 
 
 def _metadata(catalog: Catalog, table: TopicTable) -> TableMetadata:

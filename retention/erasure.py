@@ -14,9 +14,13 @@ from engine.errors import FloebergError, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.parquet.ranged_file import ReadCount
 from engine.parquet.settings import ParquetSettings
+from engine.table.adopted_range import AdoptedRange
+from engine.table.commit.takeover import Takeover, sharing_files
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
+from engine.table.manifests import adopted_ranges
 from engine.table.merge.merge_files import MergeTask, merge_files
+from engine.table.merge.own_ranges import write_own
 from engine.table.merge.stored_file import StoredFile, named
 from engine.table.proof.verification import verify_file
 from engine.table.proof.verifier import VerifiedErasure, VerifiedFile, Verifier
@@ -45,8 +49,10 @@ class EraseOrder:
 
 @dataclass(slots=True, kw_only=True)
 class TableErasure:
-    """One table's. ``table`` is the newest state that it knows; ``failed`` why files could not be written again, by
-    path; ``on_committed`` is told of the table after each commit, and of the files that went with it."""
+    """One table's. ``table`` is the newest state that it knows; ``failed`` why files could not be written again,
+    by path; ``taken`` files of another program that ours took the place of, with their sizes in bytes; ``on_committed``
+    is told of the table after each commit of an erasure, and of the files that went with it.
+    """
 
     table: TopicTable
     order: EraseOrder
@@ -56,6 +62,7 @@ class TableErasure:
     clock: Clock
     on_committed: Callable[[TopicTable, Sequence[VerifiedErasure]], object]
     failed: dict[str, FloebergError] = field(default_factory=dict)
+    taken: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> Found:
         """The last look, which found no match but in files that can't be written again.
@@ -67,9 +74,10 @@ class TableErasure:
             self._reopen()
             found = self.finder.look(self.table)
             left = [one for one in found.matches if one.file.path not in self.failed]
-            if not left:
+            others = [one for one in found.adopted if one.file.path not in self.failed]
+            if not left and not others:
                 return found
-            waiting, committed = iter(left), 0
+            waiting, committed = iter(left), self._take_over(others)
             while wave := list(islice(waiting, FILES_A_COMMIT)):
                 committed += self._erase(wave)
             fruitless = 0 if committed else fruitless + 1
@@ -107,6 +115,47 @@ class TableErasure:
             reach(FaultPoint.REPLACEMENTS_VERIFIED)
             done = self._commit(proven, settings)
         return done + len(self.failed) - failed
+
+    def _take_over(self, others: Sequence[FileMatches]) -> int:
+        """Ranges that another program wrote become files of ours, as they are; the next look finds the records there.
+        How many did, or failed for good."""
+        done, failed = 0, len(self.failed)
+        for one in others:
+            known = self.table.adopted.get(one.file.partition, ())
+            wanted = next((part for part in known if part.range == one.file.range), None)
+            if wanted is None:
+                continue  # it went with another, or the table is another now
+            group = sharing_files(known, wanted)
+            try:
+                with named(self.table.facts, one.file, cannot="be written as ours", next_step=_NEXT_STEP):
+                    takeover, settings = self._owned(group)
+            except Unavailable:
+                raise
+            except FloebergError as error:
+                self.failed[one.file.path] = error
+                continue
+            reach(FaultPoint.REPLACEMENTS_VERIFIED)
+            result = self.writer.take_over(self.table, [takeover], settings)
+            reach(FaultPoint.REPLACEMENTS_TOLD)
+            self.table = result.table
+            if result.outcomes != (Outcome.COMMITTED,):
+                break  # the table is another now
+            done += len(group)
+            self.taken |= {file.path: file.size_bytes for part in group for file in part.files}
+        return done + len(self.failed) - failed
+
+    def _owned(self, group: Sequence[AdoptedRange]) -> tuple[Takeover, ParquetSettings | None]:
+        there = adopted_ranges(self.table, self.finder.files(self.table))
+        files = {file.range: file for file in there if file.partition == group[0].partition}
+        new, settings = [], None
+        for part in group:
+            description, used = write_own(self.table, files[part.range], self.clock.new_id())
+            reach(FaultPoint.REPLACEMENTS_WRITTEN)
+            if description is not None:
+                found = verify_file(description.path, self.table.facts)
+                new.append(self.verifier.accept(description, found))
+            settings = settings or used
+        return Takeover(ranges=tuple(group), new=tuple(new)), settings
 
     def _written(self, facts: TableFacts, match: FileMatches) -> tuple[VerifiedErasure, ParquetSettings | None]:
         task = MergeTask(

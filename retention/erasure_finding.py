@@ -13,7 +13,7 @@ from engine.errors import FloebergError, Unavailable
 from engine.offset_range import OffsetRange
 from engine.parquet.ranged_file import ReadCount
 from engine.table.foreign.rows import open_foreign
-from engine.table.manifests import ManifestReader, TableFile, live_ranges
+from engine.table.manifests import ManifestReader, SnapshotFiles, TableFile, live_ranges
 from engine.table.merge.copied_rows import in_schema
 from engine.table.merge.stored_file import StoredFile, named
 from engine.table.pruned_files import files_without
@@ -40,7 +40,7 @@ class FileMatches:
 class Found:
     """What a look at a table found.
 
-    ``matches`` in files that can be written again, ``adopted`` in ranges that another program wrote, which can't;
+    ``matches`` in files of ours, ``adopted`` in ranges that another program wrote;
     ``read`` how many files were read for it and ``pruned`` how many not; ``untyped`` rows without columns in them;
     ``unreadable`` why files could not be read, by their path.
     """
@@ -54,7 +54,7 @@ class Found:
 
     @property
     def record_count(self) -> int:
-        return sum(len(one.offsets) for one in self.matches)
+        return sum(len(one.offsets) for one in (*self.matches, *self.adopted))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,9 +66,13 @@ class Finder:
     _manifests: ManifestReader = field(default_factory=ManifestReader)
     _seen: set[str] = field(default_factory=set)
 
+    def files(self, table: TopicTable) -> SnapshotFiles:
+        """As the table's manifests list them. Raises Corrupt, Unavailable."""
+        return self._manifests.files(table)
+
     def look(self, table: TopicTable) -> Found:
         """Read what may hold a match. Raises Corrupt (a manifest), Unavailable, Invalid (the condition)."""
-        files = live_ranges(table, self._manifests.files(table))
+        files = live_ranges(table, self.files(table))
         expression = self.condition.expression
         without = frozenset[str]() if expression is None else files_without(table, expression)
         wanted = [file for file in files if file.parts or file.path not in without]

@@ -43,7 +43,8 @@ def refs_that_keep(view: TopicTable, metadata: TableMetadata, files: Collection[
         if name == MAIN_BRANCH or snapshot is None:
             continue
         named = reader.files(replace(view, manifest_list=snapshot.manifest_list, manifest_seal=None))
-        held = sum(file.path in files for file in named.own)
+        paths = [*(file.path for file in named.own), *(file.path for file in named.foreign)]
+        held = sum(path in files for path in paths)
         if held:
             yield f"the {ref.snapshot_ref_type.value} {name} names {held} of the old files"
 

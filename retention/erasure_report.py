@@ -80,9 +80,11 @@ class PartitionErased:
 @dataclass(slots=True, kw_only=True)
 class ErasureReport:
     """``ended_ms`` None while it is under way, or where it was broken off; times are since the epoch. ``keys`` and
-    ``condition`` are hashes, in hexadecimal digits; ``left`` says what was not erased and why, ``kept_by`` which
-    branches and tags named old files when it ended, ``history_until_ms`` when the last other snapshot that names some
-    may go, None where none is left; ``gone_by_ms`` when the files themselves are gone, where a daemon runs."""
+    ``condition`` are hashes, in hexadecimal digits; ``others_files`` that another program wrote and ours took the place
+    of, with their sizes in bytes; ``left`` says what was not erased and why, ``kept_by`` what nothing of ours takes
+    away: what branches and tags name, and others' files; ``history_until_ms`` when the last other snapshot that names
+    some may go, None where none is left; ``gone_by_ms`` when the files themselves are gone, where a daemon runs.
+    """
 
     erasure_id: str
     topic: str
@@ -94,6 +96,7 @@ class ErasureReport:
     condition: str | None = None
     ended_ms: int | None = None
     partitions: dict[int, PartitionErased] = field(default_factory=dict)
+    others_files: dict[str, int] = field(default_factory=dict)
     left: tuple[str, ...] = ()
     kept_by: tuple[str, ...] = ()
     history_until_ms: int | None = None
@@ -106,7 +109,8 @@ class ErasureReport:
     @property
     def files(self) -> frozenset[str]:
         """Paths of all that were replaced."""
-        return frozenset(path for partition in self.partitions.values() for path in partition.files)
+        own = (path for partition in self.partitions.values() for path in partition.files)
+        return frozenset([*own, *self.others_files])
 
     def hashed(self, secret: bytes) -> str:
         return hashed(bytes.fromhex(self.salt), secret)
@@ -138,6 +142,7 @@ class ErasureReport:
             "condition": self.condition,
             "records": self.record_count,
             "partitions": {str(number): one.to_value() for number, one in sorted(self.partitions.items())},
+            "others_files": self.others_files,
             "left": list(self.left),
             "kept_by": list(self.kept_by),
             "history_until_ms": self.history_until_ms,
@@ -160,6 +165,7 @@ class ErasureReport:
             condition=value["condition"],
             ended_ms=value["ended_ms"],
             partitions={int(number): PartitionErased.from_value(one) for number, one in partitions},
+            others_files=dict(value["others_files"]),
             left=tuple(value["left"]),
             kept_by=tuple(value["kept_by"]),
             history_until_ms=value["history_until_ms"],

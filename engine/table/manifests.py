@@ -7,7 +7,7 @@ here: what another program wrote, or deleted, is listed as such.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
@@ -248,6 +248,28 @@ def _check_sealed(
         if is_as_told(summary_of(metadata, m), m.manifest_path, digests[m.manifest_path]) is None
     ]
     raise changed_among(len(untold), manifest_list, topic=table.topic)
+
+
+def listed_files(table: TopicTable, paths: Collection[str]) -> Iterator[TableFile]:
+    """Some data files of the snapshot, whoever wrote them, as a commit takes them out: what they cover is not told.
+
+    Raises Corrupt, Unavailable.
+    """
+    if table.manifest_list is None:
+        return
+    io = _noted_io(table, table.manifest_list, table.manifest_seal)
+    for manifest in listed_manifests(table, io, table.manifest_list):
+        for file in (entry.data_file for entry in manifest_entries(table, manifest, io)):
+            if file.file_path in paths:
+                yield TableFile(
+                    partition=_partition_of(file),
+                    range=OffsetRange(start=0, end=0),
+                    path=file.file_path,
+                    size_bytes=int(file.file_size_in_bytes),
+                    record_count=int(file.record_count),
+                    leader_epoch=NO_PARTITION,
+                    manifest=manifest.manifest_path,
+                )
 
 
 def live_ranges(table: TopicTable, files: SnapshotFiles) -> tuple[TableFile, ...]:

@@ -122,14 +122,13 @@ def _eraser(command: CommandContext, on_file: Callable[[], object]) -> Eraser:
 
 def _tell(command: CommandContext, table: TopicTable, asked: _Asked, *, as_json: bool) -> bool:
     from engine.table.history import MAY_BE_UNANSWERED_MS
-    from floeberg.erasure import left_of
     from retention.erasure_finding import Finder
 
     history_until_ms = SystemClock().now_ms() + MAY_BE_UNANSWERED_MS
     with _progress(f"erase {table.topic}") as on_file:
         gone_by_ms = _eraser(command, on_file).gone_by_ms(history_until_ms)
         found = Finder(condition=asked.condition(table), on_file=on_file).look(table)
-    left = left_of(found)
+    left = [str(error) for error in found.unreadable.values()]
     if as_json:
         print_json(
             {
@@ -164,7 +163,7 @@ def _tell(command: CommandContext, table: TopicTable, asked: _Asked, *, as_json:
 def _by_partition(found: Found) -> list[tuple[int, list[FileMatches]]]:
     from retention.erasure_finding import by_partition
 
-    return sorted(by_partition(found.matches).items())
+    return sorted(by_partition((*found.matches, *found.adopted)).items())
 
 
 def _told(number: int, matches: list[FileMatches]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
 from engine.table.commit.schema_change import AddColumns, AddSchemas
 from engine.table.commit.session import TableSession
 from engine.table.commit.sweep_fence import FenceSweep
+from engine.table.commit.takeover import Takeover, TakeOverRanges
 from engine.table.foreign.examination import GatherAll, gather_in_process
 from engine.table.history_limits import HistoryLimits
 from engine.table.loading import TableLoader, new_latest_properties, new_table_properties
@@ -187,6 +188,14 @@ class TableWriter:
         """
         _check_files(table, [new for replacement in replacements for new in replacement.new])
         return self.session(table.topic, table.topic_id).commit(ReplaceDataFiles(replacements, settings))
+
+    def take_over(
+        self, table: TopicTable, takeovers: Sequence[Takeover], settings: ParquetSettings | None = None
+    ) -> Committed:
+        """Put files of our own in the place of others' that hold the same records, in one Iceberg commit; each group
+        stands or falls by itself. Raises as ``commit``."""
+        _check_files(table, [new for takeover in takeovers for new in takeover.new])
+        return self.session(table.topic, table.topic_id).commit(TakeOverRanges(takeovers, settings))
 
     def erase(
         self,
