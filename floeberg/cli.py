@@ -36,6 +36,7 @@ COMMANDS = {
     "tier": "Tier what is ready now, and end.",
     "plugin": "Write the broker's plugin and the settings it needs.",
     "schema": "Tell what tables make of schemas.",
+    "table": "Drop a topic's table.",
 }
 """What the list of commands says of each; it is in the module of its name, which is imported when it is called."""
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from floeberg.tied_process import tied
 
 
-def floeberg(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command as a user types it, in a folder of its own."""
+def floeberg(*arguments: str | Path, cwd: Path, typed: str | None = None) -> subprocess.CompletedProcess[str]:
+    """The command as a user types it, in a folder of its own; ``typed``: what they answer."""
     return subprocess.run(
         tied([sys.executable, "-m", "floeberg", *map(str, arguments)]),
         cwd=cwd,
+        input=typed,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "HOME": str(Path.home())},
         capture_output=True,
         text=True,

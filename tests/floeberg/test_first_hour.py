@@ -80,3 +80,22 @@ def test_two_settings_show_the_columns_of_json(folder: Path) -> None:
     tables = floeberg("sql", "--json", "SHOW TABLES", cwd=folder).stdout
     assert "clicks" in tables
     assert "gone" not in tables
+
+
+def test_table_of_another_format_is_told_and_dropped_by_name(folder: Path) -> None:
+    settings = (folder / "floeberg.toml").read_text()
+    (folder / "floeberg.toml").write_text(settings + '[[topics]]\nname = "clicks"\nvalue = "string"\n')
+    told = checks(folder)["table of clicks"]
+    assert told["verdict"] == "wrong"
+    assert told["message"] == 'the settings say value = "string", the topic\'s table was made for value = "json"'
+    assert "floeberg table drop clicks" in told["next_step"]
+    refused = floeberg("table", "drop", "clicks", cwd=folder, typed="clicke\n")
+    assert refused.returncode == 2
+    assert "that is another name" in refused.stderr
+    dropped = floeberg("table", "drop", "clicks", cwd=folder, typed="clicks\n")
+    assert dropped.returncode == 0, dropped.stderr
+    assert "files removed" in dropped.stdout
+    assert floeberg("tier", "--once", "--in-process", cwd=folder).returncode == 0
+    rows = json.loads(floeberg("sql", "--json", "SELECT value FROM clicks ORDER BY kafka_offset", cwd=folder).stdout)
+    assert [json.loads(row["value"]) for row in rows] == CLICKS
+    (folder / "floeberg.toml").write_text(settings)

@@ -177,6 +177,13 @@ def rename(catalog: Catalog, identifier: Identifier, to: Identifier) -> None:
         catalog.rename_table(identifier, to)
 
 
+def drop(catalog: Catalog, identifier: Identifier) -> None:
+    """Take a table's name from the catalog and leave its files; nothing happens where there is none. Raises
+    Unavailable."""
+    with translated_errors("the table can't be dropped", table=identifier), contextlib.suppress(NoSuchTableError):
+        catalog.drop_table(identifier)
+
+
 def database_error(problem: str, error: SQLAlchemyError, where: str | None) -> Unavailable | Corrupt:
     """An embedded database's error, where nothing was changed."""
     if is_damage(error):

@@ -80,8 +80,8 @@ def check_settings(view: TopicTable, layout: TableLayout, codec: CodecSpec, key_
             f"the settings say {_in_words(wanted, differing)}, the topic's table was made for "
             f"{_in_words(made, differing)}",
             topic=view.topic,
-            next_step=f"set {' and '.join(differing)} back and restart the daemon; or rename the table, and the topic "
-            "begins a new one with the records that are not in a table yet",
+            next_step=f"set {' and '.join(differing)} back and restart the daemon; or end it and drop the table "
+            f"(floeberg table drop {view.topic}): a new one begins with the records that Kafka still has",
         )
 
 

@@ -1,0 +1,57 @@
+"""``floeberg table``: what is done to a topic's table as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from engine.errors import Invalid
+from floeberg.commands.context import CommandContext
+from floeberg.console import out
+
+table = typer.Typer(name="table", help="Do something to a topic's table as a whole.", no_args_is_help=True)
+
+
+@table.callback()
+def _table() -> None:
+    """A group of commands, though it has one."""
+
+
+@table.command()
+def drop(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    is_sure: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Drop a topic's table and remove its files. The daemons that keep it must have ended.
+
+    Kafka's own log is left as it is: when a daemon starts again, a new table begins with the records that are in it.
+    """
+    from engine.broker import KafkaBroker
+    from floeberg.data_dir_lock import lock_data_dir
+    from floeberg.table_drop import remove_files, require_no_only_copy, take_from_catalog
+
+    command = CommandContext.of(context)
+    settings = command.settings
+    with lock_data_dir(settings.data_dir):
+        found = command.tables.named(topic)
+        broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
+        try:
+            require_no_only_copy(broker, topic)
+        finally:
+            broker.close()
+        files = list(found.warehouse.list(found.location))
+        mib = sum(file.size_bytes for file in files) / (1 << 20)
+        name, size = ".".join(found.identifier), f"{len(files)} files, {mib:,.1f} MiB in {found.location}"
+        out.print(
+            f"The table {escape(name)} of the topic [bold]{escape(topic)}[/] has {escape(size)}. "
+            "They are removed for good: of its records only those come back that Kafka still has. Daemons beside other "
+            "brokers must have ended, too.",
+            soft_wrap=True,
+        )
+        if not is_sure and typer.prompt("The topic's name, to drop its table") != topic:
+            raise Invalid("Nothing was dropped: that is another name", topic=topic)
+        count = remove_files(take_from_catalog(command.catalog, found))
+        out.print(f"dropped; {count} files removed. A daemon begins a new table when it starts.")
