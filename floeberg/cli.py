@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 COMMANDS = {
+    "init": "Ask the broker, and write the settings.",
     "run": "Tier, compact and serve the tables, until stopped.",
     "demo": "Show the whole path on a broker of its own.",
     "status": "Show what is in the tables, what waits and why.",

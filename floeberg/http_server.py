@@ -45,6 +45,30 @@ _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _log = structlog.get_logger(__name__)
 
 
+def bound_socket(listen: Listen, *, setting: str) -> socket.socket:
+    """A socket at the address that ``setting`` names, at which nobody can connect yet. Raises ``Unavailable`` when
+    nothing can listen there."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((listen.host, listen.port))
+    except OSError as error:
+        bound.close()
+        raise _taken(listen, setting, error) from error
+    return bound
+
+
+def _taken(listen: Listen, setting: str, error: OSError | None) -> Unavailable:
+    why = "it did not begin in time" if error is None else error.strerror or error
+    return Unavailable(
+        f"Nothing can listen at {listen}: {why}",
+        next_step=f"end what listens there, or set another address in {setting}",
+    )
+
+
 class HttpServer:
     """Serves ``routes`` from the moment it is made until ``stop``; a context manager.
 
@@ -55,17 +79,7 @@ class HttpServer:
     def __init__(
         self, routes: Sequence[BaseRoute], listen: Listen, *, setting: str, limits: ConnectionLimits | None = None
     ) -> None:
-        self._setting = setting
-        family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            self._socket.bind((listen.host, listen.port))
-        except OSError as error:
-            self._socket.close()
-            raise self._taken(listen, error) from error
+        self._socket = bound_socket(listen, setting=setting)
         # Accepted connections inherit it. asyncio sets it only on sockets that were made with an explicit protocol, and
         # without it the end of a chunked answer waits for the client's delayed acknowledgement (40 ms).
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -77,7 +91,7 @@ class HttpServer:
         if not self._server.started:
             self.stop()
             # Another one can have begun to listen since the address was bound.
-            raise self._taken(listen, self._server.failure) from self._server.failure
+            raise _taken(listen, setting, self._server.failure) from self._server.failure
 
     @property
     def url(self) -> str:
@@ -102,13 +116,6 @@ class HttpServer:
             self._server.failure = error
         finally:
             self._server.begun.set()
-
-    def _taken(self, listen: Listen, error: OSError | None) -> Unavailable:
-        why = "it did not begin in time" if error is None else error.strerror or error
-        return Unavailable(
-            f"Nothing can listen at {listen}: {why}",
-            next_step=f"end what listens there, or set another address in {self._setting}",
-        )
 
 
 class _Server(uvicorn.Server):

@@ -68,7 +68,8 @@ def guess_format(
             return FormatGuess(name=facts.name, why=_counted(count, values, f"are {facts.recognition.words}"))
     if not is_all and len(values) < ENOUGH_VALUES:
         return None
-    framed = len(ids) - ids.count(None)
+    # Registries count from 1, and numbers' bytes begin with zeros.
+    framed = sum(map(bool, ids))
     if _fits(framed, values):
         why = _counted(framed, values, "may name schemas that no source knows")
         return FormatGuess(name=_FALLBACK, why=why, has_unknown_schemas=True)

@@ -99,3 +99,42 @@ def test_table_of_another_format_is_told_and_dropped_by_name(folder: Path) -> No
     rows = json.loads(floeberg("sql", "--json", "SELECT value FROM clicks ORDER BY kafka_offset", cwd=folder).stdout)
     assert [json.loads(row["value"]) for row in rows] == CLICKS
     (folder / "floeberg.toml").write_text(settings)
+
+
+def test_init_asks_the_broker_and_writes_what_check_and_tier_take(broker: ShippedBroker, tmp_path: Path) -> None:
+    done = floeberg("init", "--bootstrap", broker.bootstrap, "--yes", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "floeberg.toml").read_text()
+    assert f'log_dirs = ["{broker.log_dirs[0]}"]' in written
+    assert "clicks   json (6 of the first 6 values are JSON objects)" in written
+    assert "numbers  raw (" in written
+    assert "empty    no record tells" in written
+    assert "topic clicks: json (" in done.stdout
+    found = checks(tmp_path)
+    assert [name for name, check in found.items() if check["verdict"] == "wrong"] == [], found
+    assert floeberg("tier", "--once", "--in-process", cwd=tmp_path).returncode == 0
+    rows = json.loads(floeberg("sql", "--json", "SELECT page FROM clicks ORDER BY kafka_offset", cwd=tmp_path).stdout)
+    assert rows == [{"page": click["page"]} for click in CLICKS]
+
+
+def test_init_leaves_a_file_that_is_there_until_it_is_told(broker: ShippedBroker, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("mine")
+    asked = ("init", "--bootstrap", broker.bootstrap, "--yes", "-o", "mine.toml")
+    refused = floeberg(*asked, cwd=tmp_path)
+    assert (refused.returncode, (tmp_path / "mine.toml").read_text()) == (2, "mine")
+    assert "--overwrite" in refused.stderr
+    assert floeberg(*asked, "--overwrite", cwd=tmp_path).returncode == 0
+    assert "[broker]" in (tmp_path / "mine.toml").read_text()
+
+
+def test_init_asks_what_it_is_not_told(broker: ShippedBroker, tmp_path: Path) -> None:
+    done = floeberg("init", cwd=tmp_path, typed=f"{broker.bootstrap}\n\n")
+    assert done.returncode == 0, done.stderr
+    assert f'bootstrap = "{broker.bootstrap}"' in (tmp_path / "floeberg.toml").read_text()
+
+
+def test_init_beside_no_broker_says_where_it_must_run(tmp_path: Path) -> None:
+    away = floeberg("init", "--bootstrap", "127.0.0.1:1", "--yes", cwd=tmp_path)
+    assert away.returncode == 1
+    assert "127.0.0.1:1" in away.stderr
+    assert not (tmp_path / "floeberg.toml").exists()
