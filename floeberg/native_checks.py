@@ -37,10 +37,10 @@ def check_native(broker: Broker, facts: BrokerFacts, settings: Settings, token: 
     """One result for each thing that is wrong; when nothing is, what is there."""
     topics = native_topics(broker)
     if not topics and facts.value(ENABLE) != "true":
-        yield note(
+        yield good(
             "plugin",
-            "no topic has remote.storage.enable=true: watch mode, the broker's own retention stays as it is",
-            f"for native mode run floeberg plugin (the broker's class is {PLUGIN_CLASS})",
+            "no topic has remote.storage.enable=true: watch mode, the broker's own retention stays as it is (for "
+            "native mode run floeberg plugin)",
         )
         return
     metadata_config = broker.topic_configs([METADATA_TOPIC]).get(METADATA_TOPIC, {})
@@ -55,13 +55,16 @@ def check_native(broker: Broker, facts: BrokerFacts, settings: Settings, token: 
     yield from found
     yield from (note("plugin", text) for text in notes_of(facts))
     if not any(result.verdict is Verdict.WRONG for result in found):
-        shown = ", ".join(topics[:5]) + ("…" if len(topics) > 5 else "")
-        where = (
-            f"native mode on {len(topics)} topics ({shown})"
-            if topics
-            else "no topic has remote.storage.enable=true yet"
-        )
-        yield good("plugin", f"broker {facts.node_id} has every line that can be read; {where}. {_CANARY}")
+        lines = f"broker {facts.node_id} has every line that can be read"
+        if topics:
+            shown = ", ".join(topics[:5]) + ("…" if len(topics) > 5 else "")
+            yield good("plugin", f"{lines}; native mode on {len(topics)} topics ({shown}). {_CANARY}")
+        else:
+            yield note(
+                "plugin",
+                f"{lines}; no topic has remote.storage.enable=true: none is in native mode yet. {_CANARY}",
+                "kafka-configs.sh --alter --entity-type topics --add-config remote.storage.enable=true",
+            )
 
 
 def _lines(facts: BrokerFacts, settings: Settings, token: str) -> Iterator[CheckResult]:

@@ -13,6 +13,8 @@ from engine.kafka_log.log_directory import PartitionDirectory, scan_log_director
 from engine.kafka_log.segment import list_segments
 from engine.table.catalog.access import table_identifier
 from engine.table.topic_table import TopicTable
+from engine.topic_partition import TopicIdPartition
+from floeberg.broker_facts import meta_properties
 from floeberg.check_result import CheckResult, Verdict, good, note
 from floeberg.room_settings import topic_rules
 from floeberg.schema_sources import SchemaSources
@@ -25,8 +27,11 @@ MOST_TOLD = 20
 """Topics in a line each: a check is read by a person."""
 
 
-def check_topics(tables: TopicTables, settings: Settings, clock: Clock) -> Iterator[CheckResult]:
-    """The topics whose partitions lie here, then the rules that none of them has. Raises Unavailable."""
+def check_topics(
+    tables: TopicTables, settings: Settings, clock: Clock, *, leaders: Mapping[TopicIdPartition, int] | None
+) -> Iterator[CheckResult]:
+    """The topics whose partitions lie here, then the rules that none of them has. ``leaders``: the nodes that lead
+    partitions; None where the broker did not say. Raises Unavailable."""
     found = scan_log_directories(settings.broker.log_dirs).live
     by_topic = {
         topic: tuple(partitions)
@@ -44,10 +49,26 @@ def check_topics(tables: TopicTables, settings: Settings, clock: Clock) -> Itera
         rules = topic_rules(settings, sources)
         kept = {topic: rule for topic in by_topic if (rule := rule_of(topic, rules)) is not None}
         for topic, rule in list(kept.items())[:MOST_TOLD]:
-            yield _of_topic(topic, rule, by_topic[topic], made.get(topic))
+            elsewhere = _led_elsewhere(by_topic[topic], leaders)
+            yield elsewhere or _of_topic(topic, rule, by_topic[topic], made.get(topic))
     if len(kept) > MOST_TOLD:
         yield good("topics", f"{len(kept) - MOST_TOLD} more have partitions here, and are not looked at")
     yield from _unused(rules, kept)
+
+
+def _led_elsewhere(
+    partitions: Sequence[PartitionDirectory], leaders: Mapping[TopicIdPartition, int] | None
+) -> CheckResult | None:
+    """That this daemon will not tier the topic, where that is so."""
+    own = meta_properties(partitions[0].path.parent).get("node.id")
+    led_by = {-1 if leaders is None else leaders.get(one.partition, -1) for one in partitions}
+    if leaders is None or str(own) in map(str, led_by):
+        return None
+    nodes = ", ".join(map(str, sorted(led_by - {-1})))
+    name = f"topic {partitions[0].partition.topic}"
+    if not nodes:
+        return note(name, "no broker leads its partitions here", "see the broker's log: is the topic being deleted?")
+    return note(name, f"its partitions here are led by node {nodes}: the daemon beside that broker tiers them")
 
 
 def _of_topic(
@@ -58,6 +79,12 @@ def _of_topic(
         return good(name, f"value = {table.codec.name}, as the table {'.'.join(table.identifier)} has it")
     if not any(segment.size_bytes for one in partitions for segment in list_segments(one.path)):
         return note(name, "no record yet; it gets a table with the first one")
+    if rule.freshness_ms is None and all(len(list_segments(one.path)) < 2 for one in partitions):
+        return note(
+            name,
+            'freshness_ms = "closed", and no segment is closed yet: it has no table until Kafka closes one',
+            "Kafka does by the topic's segment.bytes and segment.ms; a freshness_ms of its own does not wait for that",
+        )
     if not rule.is_open:
         return good(name, f"value = {rule.value_format}, as the settings say; its table is made with the first commit")
     try:

@@ -18,6 +18,7 @@ from floeberg.settings import Settings
 
 if TYPE_CHECKING:
     from engine.broker import Broker
+    from engine.topic_partition import TopicIdPartition
 
 _MARKS = {
     Verdict.GOOD: "[green]ok[/green]   ",
@@ -65,19 +66,23 @@ def _results(command: CommandContext, *, with_spark: bool, patience_s: int | Non
     """``patience_s``: the canary's; None: it stays at home."""
     from engine.broker import KafkaBroker
     from floeberg import setup_checks as checks
+    from floeberg.daemon_checks import check_daemon
     from floeberg.topic_checks import check_topics
 
     clock = SystemClock()
     settings = command.settings
     yield good("settings", str(command.settings_file or "from the environment"))
+    yield from _as_far_as_they_go("data directory", check_daemon(settings))
     yield guarded("java", checks.check_java)
     yield guarded("kernels", lambda: checks.warm_up_kernels(clock))
     cluster_id: str | None = None
+    leaders: dict[TopicIdPartition, int] | None = None
     broker: KafkaBroker | None = None
     try:
         broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
         cluster_id = broker.cluster_id()
         yield checks.check_broker(broker, settings)
+        leaders = {who: view.leader_id for who, view in broker.partitions(offsets_of=()).items()}
         yield from _native(settings, broker, clock, patience_s)
     except FloebergError as error:
         yield CheckResult(name="broker", verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
@@ -87,18 +92,20 @@ def _results(command: CommandContext, *, with_spark: bool, patience_s: int | Non
     for log_dir in settings.broker.log_dirs:
         yield guarded(f"log directory {log_dir}", lambda path=log_dir: checks.check_log_dir(path, cluster_id))  # type: ignore[misc]
     yield guarded("catalog", lambda: checks.check_catalog(command.catalog, settings.namespace))
-    try:
-        yield from checks.check_tables(command.tables, settings, clock)
-    except FloebergError as error:
-        yield CheckResult(name="tables", verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
-    try:
-        yield from check_topics(command.tables, settings, clock)
-    except FloebergError as error:
-        yield CheckResult(name="topics", verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
+    yield from _as_far_as_they_go("tables", checks.check_tables(command.tables, settings, clock))
+    yield from _as_far_as_they_go("topics", check_topics(command.tables, settings, clock, leaders=leaders))
     yield guarded("warehouse", lambda: checks.check_warehouse(command.catalog, clock))
     yield from checks.check_schemas(settings, clock)
     if with_spark:
         yield guarded("spark", lambda: _check_spark(command, clock))
+
+
+def _as_far_as_they_go(name: str, results: Iterator[CheckResult]) -> Iterator[CheckResult]:
+    """Some checks; the error that ends them is a wrong one."""
+    try:
+        yield from results
+    except FloebergError as error:
+        yield CheckResult(name=name, verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
 
 
 def _native(settings: Settings, broker: Broker, clock: Clock, patience_s: int | None) -> Iterator[CheckResult]:

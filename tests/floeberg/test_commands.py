@@ -129,7 +129,7 @@ def test_fsck_is_good_until_a_file_is_damaged(tiered: Path) -> None:
 def test_check_finds_all_well_and_then_names_each_thing_that_is_not(tiered: Path, tmp_path: Path) -> None:
     good = floeberg("check", "--no-spark", cwd=tiered)
     assert good.returncode == 0, good.stdout
-    assert "nothing is wrong" in good.stdout, good.stdout
+    assert "all is well" in good.stdout, good.stdout
     (tmp_path / "wrong.toml").write_text(
         f'[broker]\nbootstrap = "127.0.0.1:1"\nlog_dirs = ["{tmp_path}"]\n'
         '[[topics]]\nvalue = "avro"\nschemas = "no-folder"\n'
