@@ -20,6 +20,7 @@ from floeberg.door_token import log_door_token
 from floeberg.end_request import EndRequest
 from floeberg.http_server import HttpServer
 from floeberg.settings import Settings
+from floeberg.status_board import StatusBoard
 from floeberg.tiering_assembly import TieringAssembly, assemble_tiering
 from floeberg.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
@@ -60,6 +61,7 @@ class Daemon:
         self._ended = threading.Event()
         self._resources = contextlib.ExitStack()
         self._failure: FloebergError | None = None
+        self._board: StatusBoard | None = None
 
     def __enter__(self) -> Daemon:
         try:
@@ -84,6 +86,7 @@ class Daemon:
         table_door = self._open_table_door(assembly, catalog)
         log_door = self._open_log_door(assembly, catalog)
         self._resources.callback(self._end_loops, assembly, self._begin_loops(assembly))
+        self._board = assembly.board
         _log.info("floeberg_runs", log_door=log_door.url, table_door=table_door.url, data_dir=str(settings.data_dir))
 
     def wait(self, asked: EndRequest) -> None:
@@ -100,6 +103,10 @@ class Daemon:
         """End everything in the opposite order of its start: tiering, doors, Spark, the lock."""
         self._ended.set()
         self._resources.close()
+        if self._board is not None:
+            status, self._board = self._board.status(), None
+            rows = sum(partition.rows for partition in status.partitions)
+            _log.info("floeberg_ended", commits=status.commit_count, records=rows, uptime_s=status.uptime_ms // 1000)
 
     def _open_table_door(self, assembly: TieringAssembly, catalog: Catalog) -> HttpServer:
         settings, board = self._settings, assembly.board

@@ -32,6 +32,7 @@ from serving.status.daemon_status import (
     TableSweepStatus,
 )
 from serving.status.metrics import Metrics
+from serving.status.waiting_words import waiting_words
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.tiering_limits import TieringLimits
 from topics.partition_status import PartitionStatus
@@ -186,10 +187,13 @@ class StatusBoard:
 
     def _partition_status(self, report: PartitionReport, copy_awaited_ms: int | None, now_ms: int) -> PartitionStatus:
         asked = self._copies.of(report.partition.topic_id, report.partition.partition)
-        kept, since_ms = self._kept(report.partition), report.untiered_since_ms
+        kept = self._kept(report.partition)
+        since_ms, behind_since_ms = report.untiered_since_ms, report.behind_since_ms
         return replace(
             self._with_horizons(report),
             lag_ms=0 if since_ms is None else now_ms - since_ms,
+            behind_ms=0 if behind_since_ms is None else max(0, now_ms - behind_since_ms),
+            waiting=waiting_words(report.status, now_ms=self._clock.now_ms()),
             reason_rows=kept.with_reason,
             awaiting_rows=kept.awaiting_schema,
             copied_end=None if asked is None or asked.safe_end < 0 else asked.safe_end,

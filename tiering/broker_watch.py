@@ -11,6 +11,7 @@ from engine.broker import Broker, PartitionView
 from engine.clock import Clock
 from engine.errors import Invalid
 from engine.topic_partition import TopicIdPartition
+from tiering.open_segment import SegmentBounds
 from tiering.tiering_limits import TieringLimits
 
 _SAMPLES = 256
@@ -74,7 +75,7 @@ class BrokerWatch:
         self._clock = clock
         self._limits = limits
         self._cluster_id: str | None = None
-        self._native: dict[str, tuple[int, bool]] = {}
+        self._kept: dict[str, tuple[int, bool, SegmentBounds]] = {}
         self._all_asked_at_ms: int | None = None
         self._described: dict[str, Mapping[TopicIdPartition, PartitionView]] = {}
         self._described_now: set[str] = set()
@@ -100,7 +101,7 @@ class BrokerWatch:
         if self._all_asked_at_ms is None or now_ms - self._all_asked_at_ms >= self._limits.leaders_interval_ms:
             all_topics = frozenset(topics())
             self._ask(all_topics, ())
-            for memory in (self._described, self._native):
+            for memory in (self._described, self._kept):
                 for topic in memory.keys() - all_topics:
                     del memory[topic]
             self._all_asked_at_ms = now_ms
@@ -140,12 +141,20 @@ class BrokerWatch:
         old = [
             topic
             for topic in topics
-            if topic not in self._native or now_ms - self._native[topic][0] >= self._limits.config_interval_ms
+            if topic not in self._kept or now_ms - self._kept[topic][0] >= self._limits.config_interval_ms
         ]
         if old:
-            configs = self._broker.topic_configs(old)
-            self._native |= {topic: (now_ms, _waits_for_copies(configs.get(topic, {}))) for topic in old}
-        return {topic: self._native[topic][1] for topic in topics}
+            nothing: dict[str, Mapping[str, str]] = {topic: {} for topic in old}
+            configs = nothing | dict(self._broker.topic_configs(old))
+            self._kept |= {
+                topic: (now_ms, _waits_for_copies(config), SegmentBounds.of(config))
+                for topic, config in configs.items()
+            }
+        return {topic: self._kept[topic][1] for topic in topics}
+
+    def segment_bounds(self, topic: str) -> SegmentBounds:
+        """As the topic's configuration was when ``is_native`` last asked for it."""
+        return self._kept[topic][2] if topic in self._kept else SegmentBounds()
 
     def note_growth(self, who: TopicIdPartition, unchanged_ms: int) -> None:
         """A log has changed since its leader was asked. ``unchanged_ms``: the last look that did not see it."""

@@ -271,13 +271,16 @@ class Cycle:
 
     def _report_of(self, state: PartitionState) -> PartitionReport:
         observer, topic = self._parts.observer, self._parts.topics.of(state.partition)
-        entry = topic.ledger(state.partition.partition)
+        entry, record = topic.ledger(state.partition.partition), self._parts.records.of(state.partition)
+        untiered_since_ms = observer.untiered_since_ms(state.partition, 0 if entry is None else entry.end)
+        waits_for_end = record.waiting is not None and record.waiting.kind is Waiting.NOTHING_CLOSED
         return report_partition(
             state,
-            self._parts.records.of(state.partition),
+            record,
             topic,
             view=observer.last_answered(state.partition),
-            untiered_since_ms=observer.untiered_since_ms(state.partition, 0 if entry is None else entry.end),
+            untiered_since_ms=untiered_since_ms,
+            open_segment=observer.open_segment(state) if waits_for_end and untiered_since_ms is not None else None,
             now_ms=self._parts.clock.monotonic_ms(),
         )
 

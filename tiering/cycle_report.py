@@ -19,7 +19,8 @@ class PartitionReport:
     what the daemon acts on.
 
     ``closed_end``: where the last closed segment ends that is in the log directory and wholly in the table.
-    ``untiered_since_ms`` (monotonic): since when its oldest stable record waits, so that its lag can be told later.
+    ``untiered_since_ms`` (monotonic): since when its oldest stable record waits, so that its lag can be told later;
+    ``behind_since_ms`` since when, or from when on, it should have been in the table.
     """
 
     partition: TopicIdPartition
@@ -28,6 +29,7 @@ class PartitionReport:
     problem: FloebergError | None
     closed_end: int | None
     untiered_since_ms: int | None = None
+    behind_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

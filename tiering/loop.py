@@ -80,6 +80,7 @@ class TieringLoop:
         self._wake = threading.Event()
         self._report: CycleReport | None = None
         self._known_problems: frozenset[str] = frozenset()
+        self._is_told = False
 
     @property
     def report(self) -> CycleReport | None:
@@ -147,6 +148,9 @@ class TieringLoop:
         for problem in sorted(self._known_problems - problems):
             _log.info("problem_over", error=problem)
         self._known_problems = problems
+        if not self._is_told and report.cluster_id is not None:
+            self._is_told = True
+            _tell_found(report)
         for listener in self._listeners:
             try:
                 listener(report)
@@ -164,3 +168,17 @@ class TieringLoop:
                 next_step="the next cycle tries again; if it stays, report it with the log's stack trace.",
             )
             return self._publish(CycleReport(started_ms=self._clock.now_ms(), durations_ms={}, problems=(problem,)))
+
+
+def _tell_found(report: CycleReport) -> None:
+    """What the first cycle that saw the broker found."""
+    found = [partition.status for partition in report.partitions]
+    _log.info(
+        "found",
+        topics=len({status.topic for status in found}),
+        partitions=len(found),
+        led_here=sum(status.leader_here for status in found),
+        tables=len({status.table for status in found if status.table is not None}),
+        native_topics=len({status.topic for status in found if status.native}),
+        lag_records=sum(status.lag_records for status in found),
+    )

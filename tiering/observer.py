@@ -19,6 +19,7 @@ from engine.topic_partition import TopicIdPartition
 from tiering.attention import Attention, may_rest
 from tiering.broker_watch import BrokerWatch
 from tiering.observation import PartitionLog, PartitionState
+from tiering.open_segment import OpenSegment, look_at
 from tiering.partition_record import PartitionRecords
 from tiering.planner import RangePlan
 from tiering.spool import LogDirClaims, Spool
@@ -81,6 +82,12 @@ class StateObserver:
     def untiered_since_ms(self, partition: TopicIdPartition, tiered_end: int) -> int | None:
         """Since when (monotonic) the oldest stable record beyond ``tiered_end`` waits; None while there is none."""
         return self._broker.untiered_since_ms(partition, tiered_end)
+
+    def open_segment(self, state: PartitionState) -> OpenSegment | None:
+        """The active segment of a partition as it is now; None where there is none, or it is empty."""
+        if state.log is None or not state.log.segments:
+            return None
+        return look_at(state.log.segments[-1].log_path, self._broker.segment_bounds(state.partition.topic))
 
     def observe(self, under_way: Collection[TopicIdPartition] = ()) -> Observed:
         """Look at what changed. ``under_way``: partitions that stay known until the work on them has ended.

@@ -13,6 +13,7 @@ from engine.errors import Corrupt, FloebergError
 from engine.topic_partition import TopicIdPartition
 from tiering.cycle_report import PartitionReport
 from tiering.observation import PartitionState
+from tiering.open_segment import OpenSegment
 from tiering.planner import RangePlan, Waiting, WaitingReason
 from tiering.range_work import ReadyAppend
 from tiering.tiered_topics import TieredTopic
@@ -39,7 +40,8 @@ _log = structlog.get_logger(__name__)
 class PartitionRecord:
     """``stopped`` while an operator must look; nothing is tried before ``retry_at_ms`` (monotonic) has come.
 
-    ``failures`` in a row; the other counters count since the start.
+    ``closed_since_ms`` (monotonic): since when closed segments have waited. ``failures`` in a row; the other counters
+    count since the start.
     """
 
     problem: FloebergError | None = None
@@ -47,6 +49,7 @@ class PartitionRecord:
     failures: int = 0
     retry_at_ms: int = 0
     waiting: WaitingReason | None = None
+    closed_since_ms: int | None = None
     at_risk_bytes: int = 0
     records: int = 0
     raw_rows: int = 0
@@ -91,6 +94,11 @@ class PartitionRecord:
         self.stopped = None
         self.failures = 0
         self.retry_at_ms = 0
+
+    def note_closed(self, is_waiting: bool, *, now_ms: int) -> None:
+        """Whether closed segments wait."""
+        since_ms = now_ms if self.closed_since_ms is None else self.closed_since_ms
+        self.closed_since_ms = since_ms if is_waiting else None
 
     def succeed(self, ready: ReadyAppend) -> None:
         """Count a committed range."""
@@ -143,6 +151,7 @@ class PartitionRecords:
         for state in states:
             record = self.of(state.partition)
             record.waiting = plan.waiting.get(state.partition)
+            record.note_closed(_closed_beyond(state, state.tiered_end or 0), now_ms=self._clock.monotonic_ms())
             record.at_risk_bytes = at_risk_bytes.get(state.partition, 0)
             nothing_left = record.waiting is not None and record.waiting.kind in _NOTHING_LEFT
             if nothing_left and state.partition not in planned and state.failure is None:
@@ -169,6 +178,7 @@ def report_partition(
     *,
     view: PartitionView | None,
     untiered_since_ms: int | None,
+    open_segment: OpenSegment | None,
     now_ms: int,
 ) -> PartitionReport:
     """The partition as it is after the cycle's commits; ``view`` is the broker's last answer, if there was one. Times
@@ -176,6 +186,7 @@ def report_partition(
     who, entry = state.partition, topic.ledger(state.partition.partition)
     end = 0 if entry is None else entry.end
     segments, closed = ((), ()) if state.log is None else (state.log.segments, state.log.closed())
+    behind_since_ms = _behind_since_ms(state, record, untiered_since_ms, end)
     tiered = [segment for segment in closed if entry is not None and segment.range.end <= end]
     status = PartitionStatus(
         topic=who.topic,
@@ -189,6 +200,10 @@ def report_partition(
         stable_end=None if view is None else view.last_stable_offset,
         log_start=None if view is None else view.log_start_offset,
         lag_ms=0 if untiered_since_ms is None else now_ms - untiered_since_ms,
+        behind_ms=0 if behind_since_ms is None else max(0, now_ms - behind_since_ms),
+        open_bytes=0 if open_segment is None else open_segment.size_bytes,
+        open_limit_bytes=None if open_segment is None else open_segment.bounds.size_bytes,
+        closes_at_ms=None if open_segment is None else open_segment.closes_at_ms,
         waiting=None if record.waiting is None else str(record.waiting),
         waiting_kind=None if record.waiting is None else record.waiting.kind.name.lower(),
         problem=None if record.problem is None else str(record.problem),
@@ -210,4 +225,20 @@ def report_partition(
         problem=record.problem,
         closed_end=tiered[-1].range.end if tiered else None,
         untiered_since_ms=untiered_since_ms,
+        behind_since_ms=behind_since_ms,
     )
+
+
+def _behind_since_ms(
+    state: PartitionState, record: PartitionRecord, untiered_since_ms: int | None, end: int
+) -> int | None:
+    """Since when, or from when on, the oldest record beyond ``end`` should be in the table; None where none should."""
+    if untiered_since_ms is None or not state.is_leader:
+        return None
+    if state.freshness_ms is not None:
+        return untiered_since_ms + state.freshness_ms
+    return record.closed_since_ms if _closed_beyond(state, end) else None
+
+
+def _closed_beyond(state: PartitionState, end: int) -> bool:
+    return state.log is not None and (state.log.closed_end or 0) > end

@@ -10,9 +10,11 @@ from pathlib import Path
 from engine.clock import Clock
 from engine.errors import FloebergError, Invalid, Unavailable
 from engine.kafka_log.log_directory import (
+    METADATA_FILE,
     LeaderEpochs,
     LogDirectoryScan,
     PartitionDirectory,
+    parse_directory_name,
     read_topic_id,
     scan_log_directories,
 )
@@ -28,6 +30,10 @@ _IDENTITY_FILE = "meta.properties"
 
 _RESCAN_AFTER_MS = 300_000
 """How long topic ids and ``meta.properties`` are taken for what they were: writing over them moves no folder's time."""
+
+CREATED_WITHIN_MS = 10_000
+"""A broker writes ``partition.metadata`` a moment after it made a partition's directory; what lacks it for longer is no
+topic that is just being created."""
 
 _UNREADABLE = 0
 """The modification time of a folder that can't be looked at: the listing says what is wrong."""
@@ -105,6 +111,7 @@ class LogWatcher:
         self._by_partition: dict[TopicIdPartition, _Watched] = {}
         self._logs: dict[TopicIdPartition, PartitionLog] = {}
         self._grown: dict[TopicIdPartition, int] = {}
+        self._nameless_since_ms: dict[Path, int] = {}
 
     def look_every(self, partition: TopicIdPartition, interval_ms: int | None) -> None:
         """How often a partition's active segment is looked at; not at all for None, as at first."""
@@ -142,7 +149,7 @@ class LogWatcher:
             grown=self._grown,
             node_ids=frozenset(identity.node_id for identity in self._identities.values()),
             cluster_ids=frozenset(identity.cluster_id for identity in self._identities.values()),
-            problems=scan.problems,
+            problems=self._problems(scan),
         )
 
     def _scan(self) -> LogDirectoryScan:
@@ -166,6 +173,21 @@ class LogWatcher:
         self._scanned = _Scanned(modified_ns=modified_ns, is_trusted=is_trusted, folders=folders, found=scan)
         self._note_scan(scan)
         return scan
+
+    def _problems(self, scan: LogDirectoryScan) -> tuple[FloebergError, ...]:
+        """Those of the scan, each once; a topic that is just being created is none."""
+        now_ms = self._clock.monotonic_ms()
+        nameless = [
+            path for path in scan.failed if parse_directory_name(path.name) and not (path / METADATA_FILE).exists()
+        ]
+        self._nameless_since_ms = {path: self._nameless_since_ms.get(path, now_ms) for path in nameless}
+        return tuple(
+            dict.fromkeys(
+                error
+                for path, error in scan.failed.items()
+                if path not in nameless or now_ms - self._nameless_since_ms[path] >= CREATED_WITHIN_MS
+            )
+        )
 
     def _note_scan(self, scan: LogDirectoryScan) -> None:
         found = {directory.path: directory for directory in scan.live}

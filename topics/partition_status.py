@@ -11,8 +11,11 @@ class PartitionStatus:
 
     ``tiered_end`` the first offset not in the table; ``stable_end`` the first one that is not committed in Kafka;
     ``lag_ms`` how long the oldest stable record beyond ``tiered_end`` has waited, as this process saw it, 0 when none
-    waits. The rows are counted since the daemon started: ``raw_rows`` kept their bytes beside typed columns,
-    ``undecodable_rows`` have no typed columns; so are ``skipped_offsets``, which Kafka deleted before they were tiered.
+    waits; ``behind_ms`` how long it should have been in the table: what may wait, for freshness or in an open segment,
+    is not behind. ``open_bytes`` of the segment whose end records wait for, which Kafka closes at ``open_limit_bytes``
+    or with the first record from ``closes_at_ms`` on, by the machine's clock. The rows are counted since the daemon
+    started: ``raw_rows`` kept their bytes beside typed columns, ``undecodable_rows`` have no typed columns; so are
+    ``skipped_offsets``, which Kafka deleted before they were tiered.
     ``reason_rows`` of the table, whenever they came, keep their bytes with the reason in ``kafka_error``; the
     ``awaiting_rows`` among them miss a schema, and get columns once it is there.
     ``refusals`` are ranges that the table did not take since the start, since another daemon was first;
@@ -35,6 +38,10 @@ class PartitionStatus:
     stable_end: int | None = None
     log_start: int | None = None
     lag_ms: int = 0
+    behind_ms: int = 0
+    open_bytes: int = 0
+    open_limit_bytes: int | None = None
+    closes_at_ms: int | None = None
     waiting: str | None = None
     waiting_kind: str | None = None
     problem: str | None = None
@@ -63,3 +70,13 @@ class PartitionStatus:
         if self.stable_end is None:
             return 0
         return max(0, self.stable_end - (self.tiered_end or 0))
+
+    @property
+    def behind_records(self) -> int:
+        """Of these, those that should be there: all of them, once the oldest should."""
+        return self.lag_records if self.behind_ms else 0
+
+    @property
+    def open_records(self) -> int:
+        """Of these, those that may wait."""
+        return self.lag_records - self.behind_records

@@ -59,9 +59,11 @@ def _facts(partition: PartitionStatus, *, daemon_runs: bool, now_ms: int) -> Ite
     if not daemon_runs:
         return
     yield "mode", f"{'native' if partition.native else 'watch'}{'' if partition.leader_here else ', led elsewhere'}"
+    yield "values", partition.value_format or "their format is not known yet"
     yield "stable in Kafka", f"up to {offset_text(partition.stable_end)}"
     waits = f", the oldest for {duration_text(partition.lag_ms)}" if partition.lag_ms else ""
-    yield "lag", f"{partition.lag_records:,} records{waits}"
+    late = f"; {partition.behind_records:,} should be there, since {duration_text(partition.behind_ms)}"
+    yield "lag", f"{partition.lag_records:,} records{waits}{late if partition.behind_ms else ''}"
     yield "local log", size_text(partition.local_log_bytes)
     if partition.spool_bytes:
         yield "spool", size_text(partition.spool_bytes)

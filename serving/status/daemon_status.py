@@ -21,6 +21,9 @@ class Phase(StrEnum):
     STOPPED = "stopped"
 
 
+_DERIVED = ("lag_records", "behind_records", "open_records")
+"""Of a partition, shown beside what it is told by."""
+
 OPEN_FILES = "open_files"
 """The bound on this process's file handles, by name."""
 
@@ -182,13 +185,13 @@ class DaemonStatus:
         plain["memory_bytes"] = dict(self.memory_bytes)
         plain["healthy"] = self.is_healthy
         for partition, values in zip(self.partitions, plain["partitions"], strict=True):
-            values["lag_records"] = partition.lag_records
+            values |= {name: getattr(partition, name) for name in _DERIVED}
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The inverse of ``to_dict``. Raises Invalid for anything else."""
-        derived = {"healthy", "lag_records"}
+        derived = {"healthy", *_DERIVED}
         try:
             values = {key: value for key, value in plain.items() if key not in derived}
             values["phase"] = Phase(values["phase"])

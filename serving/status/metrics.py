@@ -235,6 +235,8 @@ _PARTITION_GAUGES: tuple[tuple[str, str, Callable[[PartitionStatus], float | Non
     ("floeberg_stable_end_offset", "First offset that is not committed in Kafka", lambda one: one.stable_end),
     ("floeberg_lag_records", "Stable offsets that are not in the table", lambda one: one.lag_records),
     ("floeberg_lag_seconds", "How long the oldest of them has waited", lambda one: one.lag_ms / 1000),
+    ("floeberg_behind_records", "Those of them that should be in the table", lambda one: one.behind_records),
+    ("floeberg_behind_seconds", "How long the oldest of those should have been", lambda one: one.behind_ms / 1000),
     ("floeberg_spool_bytes", "Segments held by hard links until they are committed", lambda one: one.spool_bytes),
     ("floeberg_at_risk_bytes", "Ready segments that the spool has no room for", lambda one: one.at_risk_bytes),
     (

@@ -82,6 +82,8 @@ def _partition_row(partition: PartitionStatus) -> tuple[str, ...]:
     lag = f"{partition.lag_records:,}"
     if partition.lag_ms:
         lag += f" <span class='soft'>({duration_text(partition.lag_ms)})</span>"
+    if partition.behind_ms:
+        lag += f" <span class='bad'>behind for {duration_text(partition.behind_ms)}</span>"
     state = f"<span class='soft'>{escape(partition.waiting or '')}</span>"
     if partition.at_risk_bytes:
         state = f"<span class='bad'>{size_text(partition.at_risk_bytes)} at risk: the spool is full</span>"

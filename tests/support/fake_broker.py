@@ -53,6 +53,9 @@ class FakeBroker:
             )
         return chosen
 
+    def set_topic_config(self, topic: str, config: Mapping[str, str]) -> None:
+        self._configs[topic] |= config
+
     def delete_topic(self, topic: str) -> None:
         self._configs.pop(topic)
         self._views = {who: view for who, view in self._views.items() if who.topic != topic}

@@ -25,7 +25,15 @@ from serving.status.routes import STUCK_AFTER_MS, status_routes
 from topics.partition_status import PartitionStatus
 
 ORDERS = PartitionStatus(
-    topic="orders", partition=2, tiered_start=0, tiered_end=700, stable_end=1000, lag_ms=4000, rows=700, raw_rows=3
+    topic="orders",
+    partition=2,
+    tiered_start=0,
+    tiered_end=700,
+    stable_end=1000,
+    lag_ms=4000,
+    rows=700,
+    raw_rows=3,
+    behind_ms=1000,
 )
 RUNNING = DaemonStatus(
     version="1.0",
@@ -90,6 +98,8 @@ def test_scrape_has_the_partitions_gauges_and_what_was_counted() -> None:
     samples = samples_of(metrics.exposition().decode())
     assert samples["floeberg_lag_records", "2", "orders"] == 300
     assert samples["floeberg_lag_seconds", "2", "orders"] == 4
+    assert samples["floeberg_behind_records", "2", "orders"] == 300
+    assert samples["floeberg_behind_seconds", "2", "orders"] == 1
     assert samples["floeberg_rows_total", "undecodable", "orders"] == 3
     assert samples["floeberg_commits_total",] == 1
     assert samples["floeberg_repaired_records_total",] == 4
