@@ -13,6 +13,7 @@ _NOTHING_TO_DO = frozenset(
         Waiting.NOTHING_NEW,
         Waiting.NOTHING_CLOSED,
         Waiting.FRESHNESS,
+        Waiting.FORMAT,
         Waiting.LEADER_ELSEWHERE,
         Waiting.UNKNOWN_TOPIC,
     }

@@ -21,7 +21,7 @@ from tiering.broker_watch import BrokerWatch
 from tiering.observation import PartitionLog, PartitionState
 from tiering.open_segment import OpenSegment, look_at
 from tiering.partition_record import PartitionRecords
-from tiering.planner import RangePlan
+from tiering.planner import RangePlan, Waiting, WaitingReason
 from tiering.spool import LogDirClaims, Spool
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
@@ -124,7 +124,7 @@ class StateObserver:
             if who in planned or not may_rest(state, plan.waiting.get(who), has_problem=has_problem):
                 continue
             self._attention.rest(who)
-            for due_ms in self._times_of(state):
+            for due_ms in self._times_of(state, plan.waiting.get(who)):
                 self._attention.wake_at(who, due_ms)
 
     def with_table(self, state: PartitionState) -> PartitionState:
@@ -209,9 +209,12 @@ class StateObserver:
         lag_ms = self._limits.lag_interval_ms
         return lag_ms if state.freshness_ms is None else min(lag_ms, state.freshness_ms // _LOOKS_WITHIN_FRESHNESS)
 
-    def _times_of(self, state: PartitionState) -> Iterator[int]:
+    def _times_of(self, state: PartitionState, waiting: WaitingReason | None) -> Iterator[int]:
         """When a partition is attended though nothing changes (monotonic)."""
-        if state.prefix_due_ms is not None:
+        if waiting is not None and waiting.kind is Waiting.FORMAT:
+            # What is due can't be done: what may end the wait is a source that answers, or patience.
+            yield self._clock.monotonic_ms() + self._limits.lag_interval_ms
+        elif state.prefix_due_ms is not None:
             yield state.prefix_due_ms
         if not state.is_leader:
             return

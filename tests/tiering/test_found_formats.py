@@ -14,8 +14,9 @@ from engine.formats.format_guess import ENOUGH_VALUES
 from engine.schemas.folder import SchemaFolder
 from engine.schemas.source import FoundSchema, Role
 from tests.engine.formats.avro.avro_values import framed
+from tests.tiering.broker_on_disk import let_settle
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
-from tiering.planner import Waiting
+from tiering.planner import Waiting, WaitingReason
 from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule
 
@@ -96,6 +97,22 @@ def test_few_texts_wait_for_more_and_are_text_after_a_while(world: TieringWorld)
     world.clock.ahead_ms += PATIENCE_MS
     assert ranges_of(loop.cycle(), partition) == [(0, 1)]
     assert world.rows(partition) == [(0, "hello")]
+
+
+def test_topic_whose_format_is_not_known_is_left_alone_for_a_while(world: TieringWorld) -> None:
+    (partition,) = world.broker.create_topic("notes")
+    world.broker.append(partition, [b"hello"])
+    limits = TieringLimits()
+    loop = world.loop(rules=(TopicRule(pattern="*", value_format=AUTO, freshness_ms=1_000),), limits=limits)
+    let_settle(world.broker.directory(partition))
+    loop.cycle()
+    world.clock.ahead_ms += 30_000
+    assert report_of(loop.cycle(), partition).waiting == WaitingReason(
+        kind=Waiting.FORMAT, offset=0, detail="1 value so far, taken for what they look like within 300 s"
+    )
+    assert loop.cycle().attended == ()
+    world.clock.ahead_ms += limits.lag_interval_ms
+    assert [item.partition for item in loop.cycle().attended] == [partition]
 
 
 def test_enough_texts_are_text_at_once(world: TieringWorld) -> None:
