@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from floeberg.data_dir_lock import lock_data_dir
 from tests.floeberg.command import floeberg
 from tests.native.shipped_broker import ShippedBroker
 
@@ -141,20 +138,3 @@ def test_init_beside_no_broker_says_where_it_must_run(tmp_path: Path) -> None:
     assert away.returncode == 1
     assert "127.0.0.1:1" in away.stderr
     assert not (tmp_path / "floeberg.toml").exists()
-
-
-def test_check_names_a_taken_port_and_a_daemon_that_runs(folder: Path) -> None:
-    settings = (folder / "floeberg.toml").read_text()
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        (folder / "floeberg.toml").write_text(f'{settings}[table_door]\nlisten = "127.0.0.1:{port}"\n')
-        taken = checks(folder)["[table_door] listen"]
-    assert (taken["verdict"], f"Nothing can listen at 127.0.0.1:{port}" in taken["message"]) == ("wrong", True)
-    (folder / "floeberg.toml").write_text(settings)
-    with lock_data_dir(folder / "floeberg-data"):
-        running = checks(folder)
-    assert running["data directory"]["verdict"] == "note"
-    assert f"(process {os.getpid()}): floeberg run would end at once" in running["data directory"]["message"]
-    assert "[table_door] listen" not in running
