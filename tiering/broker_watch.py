@@ -163,14 +163,13 @@ class BrokerWatch:
         if heard.unchanged_ms is None:
             heard.unchanged_ms = unchanged_ms
 
-    def asks_again_ms(self, who: TopicIdPartition) -> int:
-        """When to ask again of a partition: soon where it gave no offsets, or where they may still rise; else for its
-        log start alone."""
+    def asks_again_ms(self, who: TopicIdPartition) -> int | None:
+        """When to ask again of a partition that gave no offsets, or whose offsets may still rise; None for no need."""
         heard = self._heard.get(who)
         if heard is None or heard.asked_ms is None:
             return self._clock.monotonic_ms() + self._limits.lag_interval_ms
         if heard.grew_ms is None or heard.asked_ms - heard.grew_ms >= _CONFIRMED_AFTER_MS:
-            return heard.asked_ms + self._limits.log_start_interval_ms
+            return None
         return heard.asked_ms + self._limits.lag_interval_ms
 
     def last_answered(self, partition: TopicIdPartition) -> PartitionView | None:

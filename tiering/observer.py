@@ -220,7 +220,9 @@ class StateObserver:
             return
         if state.view is None or not state.view.is_answered:
             yield self._clock.monotonic_ms() + self._limits.lag_interval_ms
-        yield self._broker.asks_again_ms(state.partition)
+        again_ms = self._broker.asks_again_ms(state.partition)
+        if again_ms is not None:
+            yield again_ms
         newest_ms = self._topics.of(state.partition).wants_newest_at_ms
         if newest_ms is not None:
             yield newest_ms

@@ -38,10 +38,6 @@ class TieringLimits:
     leaders_interval_ms: int = 30_000
     """How often it is asked who leads what, of all topics: a change of leaders that no file here shows."""
 
-    log_start_interval_ms: int = 600_000
-    """How often the offsets of a quiet partition are asked for: in native mode Kafka moves the log start by deleting
-    what is nowhere in the log directory."""
-
     config_interval_ms: int = 30_000
     """How often a topic's configuration is asked for: it may turn to native mode while it runs."""
 

@@ -160,9 +160,7 @@ class NativeStage:
             workers=self.workers,
             rules=self._rules,
             clock=SystemClock(),
-            limits=TieringLimits(
-                cycle_interval_ms=200, config_interval_ms=500, stopped_retry_ms=2_000, log_start_interval_ms=500
-            ),
+            limits=TieringLimits(cycle_interval_ms=200, config_interval_ms=500, stopped_retry_ms=2_000),
         )
         self.tiering.on_cycle(lambda _: self.commits.ring())
         self._reader = LogReader(file_index=FileIndex())

@@ -19,6 +19,8 @@ from topics.retention_rule import Keep, RetentionRule
 from topics.topic_rule import TopicRule
 
 TEN = [b"value"] * 10
+TOPICS_TURN_MS = 31_000
+SELDOM_MS = 10_000_000
 EVER_YOUNG_MS = 100 * 365 * 86_400_000
 
 
@@ -32,7 +34,7 @@ class Daemon:
 
     def __post_init__(self) -> None:
         writer = self.world.writer()
-        limits = TieringLimits(lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0, log_start_interval_ms=0)
+        limits = TieringLimits(lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0)
         self.tiering = self.world.loop(rules=(self.rule,), limits=limits, writer=writer)
         self.horizons = HorizonLoop(writer=writer, rules=(self.rule,), clock=self.world.clock, limits=self.limits)
         self.tiering.on_cycle(lambda report: self.horizons.note_topics(report.led, report.partitions))
@@ -60,6 +62,12 @@ def created(world: TieringWorld, *, segments: int = 3, native: bool = False) -> 
     return partition
 
 
+def begins_at(world: TieringWorld, partition: TopicIdPartition, log_start: int) -> None:
+    """Kafka deletes what lies below, which no file shows; the topic's turn comes, and the broker is asked."""
+    world.broker.port.set_view(partition, log_start_offset=log_start)
+    world.clock.ahead_ms += TOPICS_TURN_MS
+
+
 def horizons(world: TieringWorld, partition: TopicIdPartition) -> tuple[int, int]:
     line = world.table(partition).ledger[partition.partition]
     return line.log_start, line.table_start
@@ -74,7 +82,7 @@ def test_brokers_log_start_becomes_the_streams_horizon(world: TieringWorld, nati
     partition, daemon = created(world, native=native), Daemon(world, STRINGS)
     daemon.turn()
     assert horizons(world, partition) == (0, 0)
-    world.broker.port.set_view(partition, log_start_offset=13)
+    begins_at(world, partition, 13)
     assert daemon.turn() == 1
     assert horizons(world, partition) == (13, 0)
     assert world.offsets(partition) == list(range(30)), "the table keeps for ever what nothing bounds"
@@ -85,7 +93,7 @@ def test_log_start_beyond_what_is_tiered_is_recorded_as_far_as_that_and_then_wit
 ) -> None:
     partition, daemon = created(world, native=True), Daemon(world, STRINGS)
     daemon.turn()
-    world.broker.port.set_view(partition, log_start_offset=35)
+    begins_at(world, partition, 35)
     daemon.turn()
     assert horizons(world, partition) == (30, 0)
     world.broker.append_segment(partition, TEN)
@@ -96,20 +104,20 @@ def test_log_start_beyond_what_is_tiered_is_recorded_as_far_as_that_and_then_wit
 
 
 def test_horizon_that_moves_all_the_time_is_recorded_with_appends_or_once_in_a_while(world: TieringWorld) -> None:
-    partition, daemon = created(world), Daemon(world, STRINGS, HorizonLimits(move_interval_ms=60_000))
+    partition, daemon = created(world), Daemon(world, STRINGS, HorizonLimits(move_interval_ms=SELDOM_MS))
     daemon.turn()
     before = snapshots(world, partition)
     for log_start in range(1, 6):
-        world.broker.port.set_view(partition, log_start_offset=log_start)
+        begins_at(world, partition, log_start)
         daemon.turn()
     assert snapshots(world, partition) == before
     world.broker.append_segment(partition, TEN)
     daemon.turn()
     assert (horizons(world, partition), snapshots(world, partition)) == ((5, 0), before + 1)
-    world.broker.port.set_view(partition, log_start_offset=9)
+    begins_at(world, partition, 9)
     daemon.turn()
     assert horizons(world, partition) == (5, 0)
-    world.clock.ahead_ms += 60_001
+    world.clock.ahead_ms += SELDOM_MS
     assert daemon.turn() == 1
     assert (horizons(world, partition), snapshots(world, partition)) == ((9, 0), before + 2)
 
@@ -122,7 +130,7 @@ def test_all_partitions_of_a_table_are_moved_in_one_commit(world: TieringWorld) 
     daemon.turn()
     before = snapshots(world, partitions[0])
     for partition in partitions:
-        world.broker.port.set_view(partition, log_start_offset=4)
+        begins_at(world, partition, 4)
     assert daemon.turn() == 1
     assert snapshots(world, partitions[0]) == before + 1
     assert [line.log_start for line in world.table(partitions[0]).ledger.values()] == [4, 4, 4]
@@ -139,7 +147,7 @@ def test_old_files_leave_the_table_and_consumers_go_on_reading_them(
     monkeypatch.setattr(world.clock, "now_ms", lambda: FIRST_TIMESTAMP_MS + 2000)
     daemon.turn()
     assert (horizons(world, partition), world.offsets(partition)) == ((0, 30), [])
-    world.broker.port.set_view(partition, log_start_offset=20)
+    begins_at(world, partition, 20)
     daemon.turn()
     line = world.table(partition).ledger[0]
     assert (line.log_start, line.held.start, line.gone_digest.record_count) == (20, 20, 20)
@@ -147,16 +155,16 @@ def test_old_files_leave_the_table_and_consumers_go_on_reading_them(
 
 def test_what_the_stream_alone_had_leaves_though_its_log_start_went_with_an_append(world: TieringWorld) -> None:
     partition = created(world)
-    daemon = Daemon(world, keeping(table=Keep(size_bytes=1)), HorizonLimits(move_interval_ms=60_000))
+    daemon = Daemon(world, keeping(table=Keep(size_bytes=1)), HorizonLimits(move_interval_ms=SELDOM_MS))
     daemon.turn()
     assert horizons(world, partition) == (0, 20)
-    world.broker.port.set_view(partition, log_start_offset=15)
+    begins_at(world, partition, 15)
     daemon.turn()
     world.broker.append_segment(partition, TEN)
     daemon.turn()
     line = world.table(partition).ledger[0]
     assert (line.log_start, line.gone) == (15, None)
-    world.clock.ahead_ms += 60_001
+    world.clock.ahead_ms += SELDOM_MS
     daemon.turn()
     assert world.table(partition).ledger[0].held.start == 10
 
@@ -172,7 +180,7 @@ def test_table_bytes_leave_as_many_as_are_kept(world: TieringWorld) -> None:
 def test_stream_of_its_own_setting_passes_whole_files_and_not_what_the_broker_says(world: TieringWorld) -> None:
     partition = created(world)
     daemon = Daemon(world, keeping(stream=Keep(size_bytes=1)))
-    world.broker.port.set_view(partition, log_start_offset=5)
+    begins_at(world, partition, 5)
     daemon.turn()
     assert horizons(world, partition) == (20, 0)
 
@@ -181,7 +189,7 @@ def test_stream_that_is_kept_for_ever_outlives_the_brokers_log(world: TieringWor
     partition = created(world)
     daemon = Daemon(world, keeping(stream=Keep()))
     daemon.turn()
-    world.broker.port.set_view(partition, log_start_offset=25)
+    begins_at(world, partition, 25)
     daemon.turn()
     assert horizons(world, partition) == (0, 0)
 
@@ -189,7 +197,7 @@ def test_stream_that_is_kept_for_ever_outlives_the_brokers_log(world: TieringWor
 def test_stream_setting_of_a_native_topic_is_not_used_and_said_so_once(world: TieringWorld) -> None:
     partition = created(world, native=True)
     daemon = Daemon(world, keeping(stream=Keep(size_bytes=1)))
-    world.broker.port.set_view(partition, log_start_offset=5)
+    begins_at(world, partition, 5)
     with structlog.testing.capture_logs() as logged:
         for _ in range(3):
             daemon.turn()
@@ -222,7 +230,7 @@ def test_next_to_go_is_reported_with_its_time(world: TieringWorld) -> None:
 def test_file_that_can_not_be_read_keeps_its_tables_horizon_and_is_reported(world: TieringWorld) -> None:
     partition = created(world)
     Daemon(world, STRINGS).turn()
-    world.broker.port.set_view(partition, log_start_offset=30)
+    begins_at(world, partition, 30)
     (first, *_) = sorted((world.root / "data").rglob("*.parquet"))
     first.unlink()
     daemon = Daemon(world, keeping(table=Keep(size_bytes=1)))
