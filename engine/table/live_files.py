@@ -14,7 +14,7 @@ from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import AdoptedRange
 from engine.table.manifests import ManifestReader, TableFile, by_partition, first_overlap, live_ranges
-from engine.table.stream_branch import StreamFiles
+from engine.table.stream_branch import StreamList
 from engine.table.topic_table import TopicTable
 
 
@@ -42,7 +42,7 @@ class PartitionFiles:
         return found
 
 
-_Listing: TypeAlias = tuple[str, int, StreamFiles | None, tuple[tuple[int, tuple[AdoptedRange, ...]], ...]]
+_Listing: TypeAlias = tuple[str, int, StreamList | None, tuple[tuple[int, tuple[AdoptedRange, ...]], ...]]
 """What a list of files depends on: the table's location, its snapshot, the stream's own, and what is adopted."""
 
 

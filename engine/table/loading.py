@@ -52,7 +52,7 @@ from engine.table.seal import (
     sealed_schema,
     sealed_stream,
 )
-from engine.table.stream_branch import stream_files
+from engine.table.stream_branch import stream_list
 from engine.table.topic_table import NEVER_SWEPT, TopicTable, foreign_change
 from engine.warehouse.warehouse import Warehouse
 
@@ -179,7 +179,7 @@ class TableLoader:
                 lines=parse_lines(properties),
                 sequence_number=table.metadata.last_sequence_number,
                 swept=int(properties.get(SWEPT_PROPERTY, NEVER_SWEPT)),
-                stream=stream_files(table.metadata, sealed_stream(table.metadata)),
+                stream=stream_list(table.metadata, sealed_stream(table.metadata)),
             )
         except (Invalid, *UNDECODABLE) as error:
             raise Corrupt(

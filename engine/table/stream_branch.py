@@ -38,7 +38,7 @@ class StreamSeal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamFiles:
+class StreamList:
     """Where the files are listed that only the stream has, and what that list was when it was sealed."""
 
     snapshot_id: int
@@ -46,13 +46,13 @@ class StreamFiles:
     manifests: ManifestSeal
 
 
-def stream_files(metadata: TableMetadata, sealed: StreamSeal | None) -> StreamFiles | None:
+def stream_list(metadata: TableMetadata, sealed: StreamSeal | None) -> StreamList | None:
     """The sealed branch; None where there is none, or where it is not as it was left."""
     if sealed is None or stream_change(metadata, sealed) is not None:
         return None
     snapshot = metadata.snapshot_by_id(sealed.snapshot_id)
     assert snapshot is not None, "a branch whose snapshot is gone has changed"
-    return StreamFiles(
+    return StreamList(
         snapshot_id=sealed.snapshot_id, manifest_list=str(snapshot.manifest_list), manifests=sealed.manifests
     )
 

@@ -35,7 +35,7 @@ from engine.table.seal import (
     seal_of,
     sealed_schema,
 )
-from engine.table.stream_branch import StreamFiles, stream_change
+from engine.table.stream_branch import StreamList, stream_change
 from engine.warehouse.warehouse import Warehouse
 
 SOMEBODY_ELSE = "somebody else changed the table"
@@ -267,7 +267,7 @@ class TopicTable:
     erased: Mapping[int, ErasedRecords] = field(default_factory=dict)
     foreign: ForeignChange | None = None
     manifest_seal: ManifestSeal | None = None
-    stream: StreamFiles | None = None
+    stream: StreamList | None = None
     key_codec: CodecSpec | None = None
     shown_schema: Schema
     lines: Mapping[int, LatestLine] = field(default_factory=dict)

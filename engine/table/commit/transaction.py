@@ -102,6 +102,9 @@ class TableTransaction(Transaction):
         if isinstance(update, AddSnapshotUpdate):
             taken_ms = max(self._now_ms, metadata.last_updated_ms + 1)
             return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update={"timestamp_ms": taken_ms}))
+        if isinstance(update, SetSnapshotRefUpdate) and update.ref_name == STREAM_BRANCH:
+            # Only Floeberg reads the branch, and only where it is: nobody goes back in it.
+            return update.model_copy(update={"max_ref_age_ms": NEVER_EXPIRES_MS, "min_snapshots_to_keep": 1})
         if isinstance(update, SetSnapshotRefUpdate) and (ref := metadata.refs.get(update.ref_name)) is not None:
             return update.model_copy(
                 update={
@@ -110,9 +113,6 @@ class TableTransaction(Transaction):
                     "max_ref_age_ms": ref.max_ref_age_ms,
                 }
             )
-        if isinstance(update, SetSnapshotRefUpdate) and update.ref_name == STREAM_BRANCH:
-            # Only Floeberg reads the branch, and only where it is: nobody goes back in it.
-            return update.model_copy(update={"max_ref_age_ms": NEVER_EXPIRES_MS, "min_snapshots_to_keep": 1})
         return update
 
     def stage_snapshot(

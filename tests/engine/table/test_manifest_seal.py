@@ -157,7 +157,7 @@ def test_table_of_an_earlier_version_is_read_and_sealed_whole_by_its_next_commit
 
 def test_sum_of_the_sealed_properties_follows_what_each_commit_changes(tmp_path: Path) -> None:
     writer, table = open_writer(tmp_path), filled(tmp_path)
-    writer.set_log_start(table, 0, 3)
+    writer.move_horizons(table, log_starts={0: 3})
     properties = iceberg(tmp_path).metadata.properties
     seal = seal_of(properties)
     assert seal is not None
