@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.fsck.coverage import FileCoverage, PartitionCoverage, check_coverage, combined_digest
 from engine.fsck.report import Damage
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest
-from engine.table.ledger import LedgerEntry
+from engine.table.ledger import GoneRecords, LedgerEntry
 
 
 def offsets(start: int, end: int) -> OffsetRange:
@@ -113,3 +115,41 @@ def test_files_without_a_ledger_are_named() -> None:
 def test_combined_digest_follows_offset_order_and_needs_every_file() -> None:
     assert combined_digest(THREE) == combined_digest(THREE[::-1])
     assert combined_digest([THREE[0], unreadable(THREE[1])]) is None
+
+
+def past_horizons(found: list[FileCoverage], *, table_start: int = 0, gone: int = 0) -> list[tuple[Damage, int, int]]:
+    """Findings of three files of which those below ``gone`` are in no list any more."""
+    case = coverage(THREE, found)
+    assert case.ledger is not None
+    below = combined_digest([one for one in THREE if one.range.end <= gone])
+    assert below is not None
+    line = replace(case.ledger, table_start=table_start, gone=GoneRecords(end=gone, digest=below) if gone else None)
+    return [
+        (finding.damage, finding.range.start, finding.range.end)
+        for finding in check_coverage(replace(case, ledger=line))
+        if finding.range is not None
+    ]
+
+
+STREAMS = [replace(THREE[0], is_streams=True), replace(THREE[1], is_streams=True), THREE[2]]
+
+
+def test_what_is_gone_and_what_only_the_stream_has_are_as_the_ledger_says() -> None:
+    assert past_horizons(STREAMS, table_start=20) == []
+    assert past_horizons(STREAMS[1:], table_start=20, gone=10) == []
+    assert past_horizons(THREE[2:], table_start=20, gone=20) == []
+
+
+def test_what_should_be_gone_or_elsewhere_is_found() -> None:
+    assert past_horizons(STREAMS[2:], table_start=20, gone=10) == [(Damage.LOST_RANGE, 10, 20)]
+    assert past_horizons(STREAMS, table_start=20, gone=10) == [(Damage.LEDGER_MISMATCH, 0, 10)]
+    assert past_horizons(THREE, table_start=10) == [(Damage.LEDGER_MISMATCH, 0, 10)]
+    assert past_horizons(STREAMS, table_start=10) == [(Damage.LEDGER_MISMATCH, 10, 20)]
+
+
+def test_digest_of_what_is_gone_counts() -> None:
+    case = coverage(THREE, THREE[1:])
+    assert case.ledger is not None
+    wrong = replace(case.ledger, gone=GoneRecords(end=10, digest=THREE[1].digest or EMPTY_DIGEST))
+    (finding,) = check_coverage(replace(case, ledger=wrong))
+    assert "with what is gone below 10" in finding.message

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,7 @@ from engine.errors import Invalid
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest
 from engine.table.ledger import (
+    GoneRecords,
     LedgerEntry,
     Outcome,
     decide,
@@ -75,6 +77,18 @@ def test_entry_survives_its_json() -> None:
     assert LedgerEntry.from_json(ENTRY.to_json()) == ENTRY
     properties = {"floeberg.ledger.12": ENTRY.to_json(), "other": "x"}
     assert parse_ledger(properties) == {12: ENTRY}
+
+
+def test_entry_past_its_horizons_survives_its_json_and_an_append() -> None:
+    entry = replace(ENTRY, table_start=170, gone=GoneRecords(end=160, digest=DIGEST))
+    assert LedgerEntry.from_json(entry.to_json()) == entry
+    assert (entry.held, entry.gone_digest) == (offsets(160, 200), DIGEST)
+    extended = extend(entry, added=offsets(200, 260), leader_epoch=5, digest=DIGEST)
+    assert (extended.log_start, extended.table_start, extended.gone) == (150, 170, entry.gone)
+
+
+def test_log_start_is_never_set_back_nor_beyond_the_end() -> None:
+    assert [ENTRY.with_log_start(at).log_start for at in (0, 150, 160, 1000)] == [150, 150, 160, 200]
 
 
 @pytest.mark.parametrize(
