@@ -17,6 +17,7 @@ from engine.table.catalog import access as catalogs
 from engine.table.catalog.access import open_catalog
 from engine.table.columns import TableLayout
 from engine.table.commit.change import SnapshotUpdate
+from engine.table.commit.horizon_move import MoveHorizons
 from engine.table.commit.range_append import AppendRanges, RangeAppend
 from engine.table.commit.replacement import FileReplacement
 from engine.table.commit.transaction import CommitConflict, TableTransaction
@@ -26,6 +27,7 @@ from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader
 from engine.table.proof.verifier import Verifier
 from engine.table.sealed_snapshot import AppendFiles
+from engine.table.stream_branch import STREAM_BRANCH
 from engine.table.topic_table import TopicTable
 from tests.engine.table.table_examples import (
     CLUSTER_ID,
@@ -101,6 +103,29 @@ class CatalogSuite:
         assert mine.location == theirs.location
         catalog, taken = under_test.catalog(), mine.identifier
         assert catalogs.create(catalog, taken, schema=mine.iceberg_schema) is None
+
+    def test_horizon_that_files_pass_moves_two_branches_at_once_and_asserts_both(
+        self, under_test: CatalogUnderTest
+    ) -> None:
+        writer, rival = under_test.writer(), under_test.writer()
+        table = ensure_table(writer)
+        for start in (0, 10, 20):
+            table = writer.commit(table, [append_of(table, start, start + 10)]).table
+        rival.open(TOPIC, TOPIC_ID)
+        writer.move_horizons(table, table_starts={0: 10})
+        seen = rival.move_horizons(table, log_starts={0: 15}, table_starts={0: 20})
+        files = ManifestReader().files(under_test.reopened())
+        assert [[file.range.start for file in listed] for listed in (files.own, files.stream)] == [[20], [10]]
+        assert (seen.ledger[0].held.start, under_test.reopened().foreign) == (10, None)
+        assert under_test.offsets(seen) == list(range(20, 30))
+        loaded = under_test.loaded(table)
+        late = TableTransaction(loaded, StillClock().now_ms())
+        update = MoveHorizons(log_starts={0: 20}).decide(seen).update
+        assert isinstance(update, SnapshotUpdate)
+        late.stage_snapshot(AppendFiles, [update])
+        loaded.manage_snapshots().remove_branch(STREAM_BRANCH).commit()
+        with pytest.raises(CommitConflict):
+            late.commit_once()
 
     def test_file_takes_the_place_of_another_and_a_second_one_comes_too_late(
         self, under_test: CatalogUnderTest
