@@ -23,10 +23,12 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.records.records import Records
 from engine.table.commit.change import Committed
+from engine.table.history import erases
 from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader, TableFile
 from engine.table.merge.merge_files import merge_files
 from engine.table.proof.verifier import VerifiedErasure, VerifiedFile
+from engine.table.stream_branch import STREAM_BRANCH
 from engine.table.windows import Clustering
 from tests.engine.table.merge.merge_world import MergeWorld
 from tests.engine.table.table_examples import TEXT, TOPIC, TOPIC_ID, catalog_in, open_writer, records_of, reopened
@@ -293,3 +295,7 @@ def test_records_that_only_the_stream_has_leave_its_branch_and_the_rest_is_still
     seen = reopened(world.folder)
     assert (seen.foreign, seen.ledger[0].digest.record_count) == (None, 29)
     assert fsck_table(seen).findings == ()
+    metadata = loaded(world).metadata
+    head = metadata.snapshot_by_name(STREAM_BRANCH)
+    assert head is not None
+    assert erases(head), "what the branch had before goes with the history"

@@ -21,12 +21,14 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.table.commit.replacement import FileReplacement
 from engine.table.commit.writer import TableWriter
+from engine.table.history_limits import HistoryLimits
 from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader, TableFile
 from engine.table.stream_branch import NEVER_EXPIRES_MS, STREAM_BRANCH
 from engine.table.topic_table import TopicTable
 from floeberg.duckdb_session import extension_file
 from tests.engine.table.table_examples import (
+    StillClock,
     append_of,
     catalog_in,
     empty_append,
@@ -85,6 +87,11 @@ class World:
 
 def ranges(files: tuple[TableFile, ...], partition: int = 0) -> Ranges:
     return [(file.range.start, file.range.end) for file in files if file.partition == partition]
+
+
+class MuchLater(StillClock):
+    def now_ms(self) -> int:
+        return 4_000_000_000_000
 
 
 @pytest.fixture
@@ -342,3 +349,28 @@ def test_lines_of_before_have_no_horizon_of_the_table(world: World) -> None:
     assert "table_start" not in line.to_json()
     assert "gone" not in line.to_json()
     assert replace(line, table_start=0) == line
+
+
+def test_ranges_that_another_program_rewrote_hold_the_tables_horizon_and_not_the_streams(world: World) -> None:
+    theirs = world.iceberg()
+    theirs.overwrite(theirs.scan().to_arrow())
+    assert set(world.now().adopted) == {0, 1}
+    moved = world.move(log=25, table=20)
+    assert (moved.ledger[0].log_start, moved.ledger[0].table_start) == (25, 0)
+    assert stored_offsets(world.folder, world.table) == list(range(30))
+    assert world.streamed(25) == list(range(25, 30))
+    assert world.is_whole()
+
+
+def test_history_that_ends_takes_the_branchs_along_and_leaves_its_files(world: World) -> None:
+    world.move(table=10)
+    world.move(table=20)
+    limits = HistoryLimits(max_age_ms=1, min_snapshots=1, max_snapshots=1)
+    open_writer(world.folder, clock=MuchLater()).expire(world.table, limits)
+    metadata = world.iceberg().metadata
+    assert {snapshot.snapshot_id for snapshot in metadata.snapshots} == {
+        ref.snapshot_id for ref in metadata.refs.values()
+    }
+    assert world.listed() == ([(20, 30)], [(0, 10), (10, 20)])
+    assert world.streamed(0) == list(range(30))
+    assert world.is_whole()
