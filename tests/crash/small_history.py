@@ -183,7 +183,8 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
             TopicRule(pattern="bookings", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             TopicRule(pattern="returns", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             replace(STRINGS, pattern="history", retention=RetentionRule(table=Keep(size_bytes=1))),
-            STRINGS,
+            # Kafka deletes segments while the daemon is down, and the auditor reads all the same.
+            replace(STRINGS, retention=RetentionRule(stream=Keep())),
         ),
         limits=TieringLimits(
             max_tasks_per_cycle=3, small_range_bytes=0, lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0
