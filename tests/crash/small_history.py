@@ -195,12 +195,12 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
         report, turn, moved = daemon.loop.cycle(), daemon.compaction.turn(), daemon.horizons.turn()
         if not report.commits and not report.spool_bytes and not turn.has_tried and not moved:
             break
+    if "history" in world.broker.port.topic_configs(["history"]):
+        asyncio.run(DoorClient(world, daemon.loop, segment_records=SEGMENT_RECORDS).do_the_brokers_share())
     for topic in TopicTables(world.catalog, "kafka").all():
         # What is unnamed is seen, and goes, for no reader needs the grace here.
         for _ in range(2):
             sweep_of(world, topic).turn()
-    if "history" in world.broker.port.topic_configs(["history"]):
-        asyncio.run(DoorClient(world, daemon.loop, segment_records=SEGMENT_RECORDS).do_the_brokers_share())
 
 
 def sweep_of(world: TieringWorld, table: TopicTable) -> TableSweep:
