@@ -112,17 +112,7 @@ def assemble_tiering(
         limits=sweep_limits(settings),
         folder=sightings_folder(settings),
     )
-    board.watch_sweeps(sweeps.report)
-    board.watch_each_cycle(lambda: disk_bounds(settings))
-    board.watch_sources(schemas.health)
-    board.watch_kept(compaction.kept)
-    board.watch_compaction(compaction.report)
-    board.watch_horizons(horizons)
-    loop.on_cycle(board.note_cycle)
-    loop.on_cycle(lambda report: compaction.note_topics(report.led, may_work=not report.is_behind))
-    loop.on_cycle(lambda report: horizons.note_topics(report.led, report.partitions))
-    loop.on_cycle(lambda report: sweeps.note_topics(report.led))
-    return TieringAssembly(
+    assembly = TieringAssembly(
         broker=broker,
         writer=writer,
         verifier=verifier,
@@ -134,6 +124,23 @@ def assemble_tiering(
         board=board,
         schemas=schemas,
     )
+    _wire(assembly, settings)
+    return assembly
+
+
+def _wire(parts: TieringAssembly, settings: Settings) -> None:
+    """Who is told of what: the loops and the board of each cycle, the board of the loops."""
+    loop, board = parts.loop, parts.board
+    board.watch_sweeps(parts.sweeps.report)
+    board.watch_each_cycle(lambda: disk_bounds(settings))
+    board.watch_sources(parts.schemas.health)
+    board.watch_kept(parts.compaction.kept)
+    board.watch_compaction(parts.compaction.report)
+    board.watch_horizons(parts.horizons)
+    loop.on_cycle(board.note_cycle)
+    loop.on_cycle(lambda report: parts.compaction.note_topics(report.led, may_work=not report.is_behind))
+    loop.on_cycle(lambda report: parts.horizons.note_topics(report.led, report.partitions))
+    loop.on_cycle(lambda report: parts.sweeps.note_topics(report.led))
 
 
 def _sized_workers(settings: Settings) -> Workers:
