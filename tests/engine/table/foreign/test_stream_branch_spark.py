@@ -51,7 +51,8 @@ def test_procedures_that_expire_and_delete_keep_what_only_the_stream_has(
     spark.sql(f"ALTER TABLE {TABLE} SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1')")
     grown_old(foreign.world.root / "data" / "warehouse")
     spark.sql(f"CALL system.expire_snapshots(table => '{TABLE}', older_than => now(), retain_last => 1)")
-    assert spark.sql(f"CALL system.remove_orphan_files(table => '{TABLE}')") == []
+    deleted = [row[0] for row in spark.sql(f"CALL system.remove_orphan_files(table => '{TABLE}')")]
+    assert not [path for path in deleted if path.endswith(".parquet")]
     assert len(ManifestReader().files(foreign.view()).stream) == 4
     foreign.check_goes_on()
 
