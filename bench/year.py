@@ -188,7 +188,7 @@ def cost_of(folder: Path, state: DayState) -> DayCost:
     return DayCost(
         commit_ms=statistics.median(spent_ms),
         first_fetch_ms=figures["first_fetch_cpu_ms"][0],
-        plan_ms=figures["plan_cpu_ms"][0],
+        plan_ms=statistics.median(figures["plan_cpu_ms"]),
         metadata_kib=figures["metadata_kib"][0],
         memory_kib=memory_bytes / 1024,
     )
