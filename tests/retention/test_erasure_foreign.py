@@ -17,6 +17,7 @@ from engine.table.topic_table import TopicTable
 from floeberg.duckdb_condition import DuckdbCondition
 from floeberg.erasure import Eraser
 from retention.erasure_report import ErasureReport
+from retention.erasure_scan import Matcher, scan
 from tests.engine.table.foreign.foreign_rewrites import rewrite_in_no_order, rewrite_one_file
 from tests.engine.table.foreign.foreign_world import ForeignWorld
 from tests.retention.erasure_world import consumed
@@ -60,6 +61,9 @@ def test_records_in_files_of_another_program_go_too(foreign: ForeignWorld, rewri
     assert fsck_table(table).findings == ()
     assert set(report.others_files) == theirs
     assert any("of another program" in line for line in report.kept_by)
+    found = scan(table, Matcher(table, report))
+    assert theirs <= found.records.keys(), "until the other program removes its orphans"
+    assert found.unread == {}
 
 
 def test_only_what_must_go_with_it_is_written_again(foreign: ForeignWorld) -> None:

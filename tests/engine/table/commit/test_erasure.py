@@ -203,6 +203,16 @@ def test_nothing_is_erased_where_the_files_are_not_what_the_ledger_says(world: M
         EraseRecords([gone], erasure_id="e", at_ms=1).decide(damaged)
 
 
+def test_what_was_erased_is_sealed(world: MergeWorld) -> None:
+    erase(world, proven(world, world.files()[0], [3]))
+    told = world.table.erased[0]
+    more = replace(told, offsets=(*told.offsets, OffsetRange(start=7, end=8)))
+    with loaded(world).transaction() as transaction:
+        transaction.set_properties({"floeberg.erased.0": more.to_json()})
+    with pytest.raises(Corrupt, match="properties were edited: floeberg.erased.0"):
+        reopened(world.folder)
+
+
 def test_file_that_is_not_what_is_left_of_the_old_one_is_refused(world: MergeWorld) -> None:
     file, facts = world.files()[0], world.table.facts
     good = proven(world, file, [3])
