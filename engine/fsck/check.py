@@ -25,6 +25,7 @@ from engine.kafka_log.log_directory import PartitionDirectory, scan_log_director
 from engine.kafka_log.segment import AbortedTransaction, Segment, list_segments, read_transaction_index
 from engine.offset_range import OffsetRange
 from engine.records.digest import EMPTY_DIGEST, RangeDigest
+from engine.table.erased import ErasedRecords
 from engine.table.manifests import ManifestReader, TableFile, live_ranges
 from engine.table.proof.verifier import first_hole
 from engine.table.topic_table import TopicTable
@@ -285,6 +286,7 @@ def _summary(
         digest=(digest or EMPTY_DIGEST).to_text(),
         skipped=table.skipped.get(partition, ()),
         compared=_joined(comparison.compared for comparison in compared),
+        erased_count=table.erased.get(partition, ErasedRecords()).record_count,
         finding_count=finding_count,
     )
 

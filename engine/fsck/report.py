@@ -93,7 +93,7 @@ class PartitionSummary:
     stream's horizon, ``table_start`` the table's.
 
     ``compared`` are the ranges whose records were compared with the broker's log; ``skipped`` those that Kafka had
-    deleted before anybody could store them.
+    deleted before anybody could store them; ``erased_count`` records that were erased since they were stored.
     """
 
     partition: int
@@ -106,6 +106,7 @@ class PartitionSummary:
     digest: str
     skipped: tuple[OffsetRange, ...]
     compared: tuple[OffsetRange, ...]
+    erased_count: int
     finding_count: int
 
     def to_dict(self) -> dict[str, Any]:

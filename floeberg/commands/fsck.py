@@ -98,9 +98,11 @@ def show_report(report: FsckReport) -> None:
     """One table's report for a person: a line that sums it up, then every finding with its next step."""
     compared = sum(part.offset_count for partition in report.partitions for part in partition.compared)
     against_log = f", {compared:,} offsets compared with the log" if compared else ""
+    erased_count = sum(partition.erased_count for partition in report.partitions)
+    erased = f", {erased_count:,} erased" if erased_count else ""
     summary = (
         f"{report.record_count:,} records, {report.file_count} files, {size_text(report.size_bytes)},"
-        f" {len(report.partitions)} partitions{against_log}"
+        f" {len(report.partitions)} partitions{against_log}{erased}"
     )
     mark = "[bold green]ok[/]" if report.is_healthy else f"[bold red]{len(report.findings)} findings[/]"
     out.print(f"{mark}  [bold]{escape(report.table)}[/bold]  {summary}", soft_wrap=True)

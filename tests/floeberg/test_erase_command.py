@@ -103,6 +103,7 @@ def test_records_go_and_sql_and_fsck_agree(stored: Stored) -> None:
     assert len(told["local"]) == 3
     assert all("the broker still has" in line for line in told["local"])
     assert keys(stored) == ["bob", "bob", "bob", "carol"]
+    assert "3 erased" in stored.fsck().output
     assert "ok" in stored.fsck().output, "the log still has what was erased, and that is no damage"
     code, again = stored.report("people", "--key", "alice")
     assert (code, again["records"]) == (0, 0)

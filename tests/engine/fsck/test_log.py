@@ -121,6 +121,7 @@ def test_erased_records_that_the_log_still_has_are_no_difference_and_others_are(
     report = fsck_table(erased, log_dirs=[orders.log_dir])
     assert report.findings == ()
     assert report.partitions[0].compared == (OffsetRange(start=0, end=3 * SEGMENT_RECORDS),)
+    assert report.partitions[0].erased_count == 3
     forgotten = replace(erased.erased[0], offsets=erased.erased[0].offsets[:1])
     findings = fsck_table(replace(erased, erased={0: forgotten}), log_dirs=[orders.log_dir]).findings
     assert [finding.damage for finding in findings] == [Damage.LOG_DIFFERS]
