@@ -20,17 +20,18 @@ from engine.table.topic_table import TopicTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCopy:
-    """A segment that the broker still has locally, with erased offsets in it; the log begins at ``log_start``, below
-    which consumers get what the table has."""
+    """``paths`` of the segments with erased offsets that the broker still has locally; its log begins at ``log_start``,
+    below which consumers get what the table has."""
 
     partition: int
-    path: Path
+    paths: tuple[Path, ...]
     log_start: int
 
     def __str__(self) -> str:
+        where = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} segments, the first {self.paths[0]}"
         return (
-            f"partition {self.partition}: the broker still has {self.path} and serves it; "
-            f"below offset {self.log_start} the records are gone for consumers"
+            f"partition {self.partition}: the broker still has and serves {where}; to consumers erased records are "
+            f"gone below offset {self.log_start}, where its local log begins"
         )
 
 
@@ -68,10 +69,11 @@ def local_copies(
         except FloebergError:
             continue
         ends = [segment.base_offset for segment in segments[1:]] + [max(item.end for item in gone)]
-        for segment, end in zip(segments, ends, strict=True):
-            if any(item.start < end and segment.base_offset < item.end for item in gone):
-                yield LocalCopy(
-                    partition=directory.partition.partition,
-                    path=segment.log_path,
-                    log_start=segments[0].base_offset,
-                )
+        paths = tuple(
+            segment.log_path
+            for segment, end in zip(segments, ends, strict=True)
+            if any(item.start < end and segment.base_offset < item.end for item in gone)
+        )
+        if paths:
+            number = directory.partition.partition
+            yield LocalCopy(partition=number, paths=paths, log_start=segments[0].base_offset)
