@@ -112,7 +112,7 @@ class TieredTopic:
         if self.table is not None:
             self._require_warehouse(self.table)
             if not is_gone:
-                check_same(self.table, cluster_id, self.rule.layout, self.rule.codec, self.rule.key_codec)
+                self._check_same(self.table, cluster_id)
             return
         try:
             self.table = self._made(cluster_id, is_gone=is_gone)
@@ -124,8 +124,11 @@ class TieredTopic:
             self.open()
             if self.table is None:
                 raise
-            self.check_settings()
+            self._check_same(self.table, cluster_id)
         self._opened_at_ms = self._clock.monotonic_ms()
+
+    def _check_same(self, table: TopicTable, cluster_id: str) -> None:
+        check_same(table, cluster_id, self.rule.layout, self.rule.codec, self.rule.key_codec)
 
     def _made(self, cluster_id: str, *, is_gone: bool) -> TopicTable:
         rule = self.rule
