@@ -11,7 +11,7 @@ from pyiceberg.table.metadata import TableMetadata
 from engine.errors import Corrupt, FloebergError
 from engine.kafka_log.record_batch import CONTROL_FLAG, parse_header
 from engine.offset_range import OffsetRange
-from engine.records.digest import digest_of
+from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.table.data_file import parse_file_name
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
 from tests.engine.kafka_log.batch_twin import Row, parse_batch, records_from
@@ -22,8 +22,8 @@ from tests.simulation.table_reading import LedgerLine, StoredFile, TableReading,
 
 class Auditor:
     """Gathers findings, each beginning with its kind: lost, doubled, order, altered, invented, unproven, ledger,
-    digest, door, stuck. ``wounds``: offsets whose file somebody else took from the table, by topic id and partition,
-    and whether it had a record there. ``replaced``: paths that a table named once and does no more."""
+    digest, door, stuck, horizon, swept. ``wounds``: offsets whose file somebody else took from the table, by topic id
+    and partition, and whether it had a record there. ``replaced``: paths that a table listed once and does no more."""
 
     def __init__(self, reading: TableReading) -> None:
         self.findings: list[str] = []
@@ -40,9 +40,11 @@ class Auditor:
 
     def on_commit(self, name: Identifier, before: TableMetadata | None, after: TableMetadata) -> None:
         """Every change of a table, as it happens: the ledger only goes forward, nobody older extends it, and whatever
-        files take the place of others, no record leaves."""
+        files take the place of others, no record leaves but at a horizon."""
         if before is None:
             return
+        for path in sorted(self.reading.missing):
+            self.found("swept", None, f"{path.rpartition('/')[2]} is missing, and a table names it")
         for key in before.properties:
             if not key.startswith("floeberg.ledger."):
                 continue
@@ -50,26 +52,46 @@ class Auditor:
             old, new = ledger_of(before, number), ledger_of(after, number)
             assert old is not None, "the property is there"
             backwards = new is None or (
-                new.start != old.start or new.end < old.end or new.epoch < old.epoch or new.log_start < old.log_start
+                new.start != old.start
+                or new.end < old.end
+                or new.epoch < old.epoch
+                or new.log_start < old.log_start
+                or new.table_start < old.table_start
+                or new.held_start < old.held_start
             )
             if backwards:
                 self.found("ledger", None, f"{'.'.join(name)} partition {number} went from {old} to {new}")
-        known = {file.path for file in self.reading.files(before)}
+        known = {file.path for file in self.reading.all_files(before)}
         for file in self.reading.files(after):
             line, written = ledger_of(before, file.partition), parse_file_name(file.path)
             is_new = file.path not in known and line is not None and written.range.start >= line.end
             if is_new and written.leader_epoch < line.epoch:
                 self.found("ledger", None, f"a fenced owner added {file.path.rpartition('/')[2]} behind {line}")
-        self.replaced |= known - {file.path for file in self.reading.files(after)}
+        self.replaced |= known - {file.path for file in self.reading.all_files(after)}
         self._none_left(name, before, after)
 
     def _none_left(self, name: Identifier, before: TableMetadata, after: TableMetadata) -> None:
-        held = _offsets_in(self.reading.files(after))
-        for number, offsets in _offsets_in(self.reading.files(before)).items():
-            wounds = self.wounds.get((before.properties["floeberg.topic_id"], number), {})
-            gone = sorted(offsets - held.get(number, set()) - wounds.keys())
-            if gone:
-                self.found("lost", None, f"a commit takes offsets {gone} from {'.'.join(name)} partition {number}")
+        """SQL loses what lies below the table's horizon alone, and consumers what lies below their own."""
+        seen, held = _offsets_in(self.reading.files(after)), _offsets_in(self.reading.all_files(after))
+        for number, offsets in _offsets_in(self.reading.all_files(before)).items():
+            where, line = f"{'.'.join(name)} partition {number}", ledger_of(after, number)
+            assert line is not None, "nobody takes a line away"
+            wounds = self.wounds.get((before.properties["floeberg.topic_id"], number), {}).keys()
+            gone = sorted(offsets - held.get(number, set()) - wounds)
+            if any(offset >= min(line.log_start, line.table_start) for offset in gone):
+                self.found("lost", None, f"a commit takes offsets {gone} from {where}, {line}")
+            hidden = offsets - seen.get(number, set()) - wounds
+            if any(offset >= line.table_start for offset in hidden):
+                self.found("horizon", None, f"a commit hides offsets {sorted(hidden)} in {where}, {line}")
+            shown = sorted(offset for offset in seen.get(number, ()) if offset < line.table_start)
+            if shown:
+                self.found("horizon", None, f"the offsets {shown} are visible in {where}, {line}")
+
+    def on_removal(self, path: str) -> None:
+        """A sweep removes a file: no snapshot of any table may name it."""
+        for name, metadata in self.reading.tables():
+            if path in self.reading.named(metadata):
+                self.found("swept", None, f"{path.rpartition('/')[2]}, which {'.'.join(name)} names")
 
     def table(self, partition: Partition) -> None:
         """All of a partition's rows, its ledger and its digest."""
@@ -81,7 +103,7 @@ class Auditor:
         self.audited["table records"] += len(rows)
         self._compare(partition, metadata, line, rows)
         if not self._wounds(partition):
-            digest = digest_of(records_from(rows)).to_text() if rows else "00000000:0:0"
+            digest = line.digest_with(digest_of(records_from(rows)) if rows else EMPTY_DIGEST)
             if digest != line.digest:
                 self.found("digest", partition, f"the ledger says {line.digest}, the rows give {digest}")
 
@@ -183,7 +205,7 @@ class Auditor:
         for _, metadata in self._tables(partition):
             line = ledger_of(metadata, partition.who.partition)
             if line is not None:
-                files = [file for file in self.reading.files(metadata) if file.partition == partition.who.partition]
+                files = [file for file in self.reading.all_files(metadata) if file.partition == partition.who.partition]
                 return metadata, line, files
         return None
 
@@ -234,8 +256,10 @@ class Auditor:
                 )
         if line.start > partition.log_start and not partition.is_deleted:
             self.found("lost", partition, f"the table begins at {line.start}, Kafka has all from {partition.log_start}")
+        if line.log_start > partition.log_start and not partition.is_deleted:
+            self.found("horizon", partition, f"the stream begins at {line.log_start}, Kafka's at {partition.log_start}")
         for offset in committed:
-            is_due = line.start <= offset < line.end and offset not in seen
+            is_due = line.held_start <= offset < line.end and offset not in seen
             excused = (
                 offset in partition.compacted
                 or offset in self._wounds(partition)

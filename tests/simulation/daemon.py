@@ -23,6 +23,8 @@ from engine.table.merge.merge_files import Merged
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
 from floeberg.topic_tables import TopicTables
+from retention.horizon_limits import HorizonLimits
+from retention.horizon_loop import HorizonLoop
 from retention.sweep_limits import SweepLimits
 from retention.table_sweep import SweepTurn, TableSweep
 from serving.log.auxiliary_store import AuxiliaryStore
@@ -99,7 +101,11 @@ class SimulatedDaemon:
             clock=clock,
             limits=CompactionLimits(merge=merge_limits, cores=1),
         )
+        self.horizons = HorizonLoop(
+            writer=self.writer, rules=rules, clock=clock, limits=HorizonLimits(move_interval_ms=0)
+        )
         self.loop.on_cycle(lambda report: self.compaction.note_topics(report.led, may_work=True))
+        self.loop.on_cycle(lambda report: self.horizons.note_topics(report.led, report.partitions))
         self._reader = LogReader(
             file_index=FileIndex(), limits=LogReaderLimits(read_ahead=ReadAheadLimits(prefetches=0))
         )
@@ -120,9 +126,17 @@ class SimulatedDaemon:
 
     def compact(self) -> MergeTurn:
         """Of one topic. What is led here is known after a cycle."""
+        self._look()
+        return self.compaction.turn().merge
+
+    def move_horizons(self) -> int:
+        """Of all topics that are led here: how many tables' horizons moved."""
+        self._look()
+        return self.horizons.turn()
+
+    def _look(self) -> None:
         if self.loop.report is None:
             self.cycle()
-        return self.compaction.turn().merge
 
     def sweep(self) -> list[SweepTurn]:
         """Two looks at each table's files, with a grace of no length: what the first sees unnamed, the second removes.

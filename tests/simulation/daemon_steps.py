@@ -38,6 +38,14 @@ def compact(world: World, dice: random.Random) -> str | None:
     return _compact(world, seat, None)
 
 
+def move_horizons(world: World, dice: random.Random) -> str | None:
+    seat = world.seat(dice)
+    if seat is None:
+        return None
+    _give_files(world, seat, dice)
+    return _move_horizons(world, seat, None)
+
+
 def sweep(world: World, dice: random.Random) -> str | None:
     seat = world.seat(dice)
     return None if seat is None else _sweep(world, seat, None)
@@ -272,10 +280,13 @@ def _killing(world: World, point: int, at: list[str]) -> Interruption:
 def _some_turn(world: World, seat: Seat, dice: random.Random) -> Callable[..., str]:
     if "sweep" in world.profile.allowed and dice.random() < 0.2:
         return _sweep
-    if "compact" not in world.profile.allowed or dice.random() < 0.6:
+    others = [
+        turn for kind, turn in (("compact", _compact), ("horizons", _move_horizons)) if kind in world.profile.allowed
+    ]
+    if not others or dice.random() < 0.5:
         return _cycle
     _give_files(world, seat, dice)
-    return _compact
+    return dice.choice(others)
 
 
 def _give_files(world: World, seat: Seat, dice: random.Random) -> None:
@@ -300,6 +311,16 @@ def _compact(
     said += [f"{turn.gone} groups are gone"] if turn.gone else []
     said += [f"problem: {problem.problem}" for problem in turn.problems]
     return f"{seat.name}: {', '.join(said)}{ending()}"
+
+
+def _move_horizons(
+    world: World, seat: Seat, interruption: Interruption | None, ending: Callable[[], str] = lambda: ""
+) -> str:
+    moved = 0
+    with world.turn(seat, interruption) as process:
+        moved = process.move_horizons()
+    world.counts["horizons moved"] += moved
+    return f"{seat.name}: the horizons of {moved} tables move{ending()}"
 
 
 def _sweep(world: World, seat: Seat, interruption: Interruption | None, ending: Callable[[], str] = lambda: "") -> str:

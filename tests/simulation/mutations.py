@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.table.ledger import Outcome
-from tests.simulation import mutated_commits, mutated_merges, mutated_parts, mutated_sweeps
+from tests.simulation import mutated_commits, mutated_horizons, mutated_merges, mutated_parts, mutated_sweeps
 from tests.simulation.mutated_parts import Patch
 from tests.simulation.profile import EVERYTHING, Focus
 
@@ -23,6 +23,7 @@ class Mutation:
 
 
 TRANSACTIONS = Focus(steps=("produce-transaction", "end-transaction"))
+HORIZONS = Focus(steps=("horizons", "retention", "delete-records"))
 
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
@@ -193,5 +194,25 @@ MUTATIONS: tuple[Mutation, ...] = (
         name="a sweep puts up no fence",
         patch=mutated_sweeps.no_fence,
         focus=Focus(steps=("sweep", "pause"), twins=True),
+    ),
+    Mutation(
+        name="the sweep knows nothing of branches and history",
+        patch=mutated_sweeps.sweep_knows_main_alone,
+        focus=Focus(steps=("sweep", "horizons", "compact")),
+    ),
+    Mutation(
+        name="files leave the table and not to the stream's branch",
+        patch=mutated_horizons.branch_forgotten,
+        focus=HORIZONS,
+    ),
+    Mutation(
+        name="files leave the stream before consumers are told",
+        patch=mutated_horizons.gone_before_consumers_are_told,
+        focus=HORIZONS,
+    ),
+    Mutation(
+        name="the table's horizon is not recorded",
+        patch=mutated_horizons.horizon_of_the_table_not_recorded,
+        focus=HORIZONS,
     ),
 )

@@ -26,12 +26,18 @@ BUCKET = "warehouse"
 _clients: dict[str, StoreClient] = {}
 
 
+def _let_go(key: str) -> None:
+    """Nobody asks."""
+
+
 class ObjectStore:
     """Objects by key. An object is there whole or not at all; the newest one under a name counts."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.modified_ms: dict[str, int] = {}
+        self.on_removal: Callable[[str], None] = _let_go
+        """Hears of each object that is removed as one of many, while it is there."""
 
     def put(self, key: str, content: bytes, now_ms: int) -> None:
         self.objects[key] = content
@@ -71,8 +77,10 @@ class StoreClient:
     def begin(self, key: str) -> None:
         self._before("write", key)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, is_of_many: bool = False) -> None:
         self._before("delete", key)
+        if is_of_many and key in self._store.objects:
+            self._store.on_removal(f"s3://{key}")
         if self._store.objects.pop(key, None) is None:
             raise FileNotFoundError(key)
 
@@ -102,7 +110,7 @@ class _Requests:
     def delete(self, bucket: str, keys: Sequence[str]) -> dict[str, str]:
         for key in keys:
             with suppress(FileNotFoundError):
-                self._client.delete(f"{bucket}/{key}")
+                self._client.delete(f"{bucket}/{key}", is_of_many=True)
         return {}
 
 

@@ -34,6 +34,7 @@ WEIGHTS: dict[str, int] = {
     "kill": 8,
     "pause": 8,
     "compact": 12,
+    "horizons": 8,
     "sweep": 8,
     "restart": 2,
     "kill-copying": 3,
@@ -68,11 +69,13 @@ _MOST_DEPTH = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """``allowed``: kinds of steps of this run; leaving some out lets others go further (swarm testing)."""
+    """``allowed``: kinds of steps of this run; leaving some out lets others go further (swarm testing).
+    ``table_bytes``: what the tables keep of a partition, None for all."""
 
     roll_bytes: tuple[int, ...]
     topics: tuple[TopicPlan, ...]
     value_formats: tuple[str, ...]
+    table_bytes: tuple[int | None, ...]
     freshness_ms: int | None
     max_tasks_per_cycle: int
     spool_max_bytes: int
@@ -106,6 +109,7 @@ def draw_profile(dice: random.Random, focus: Focus = EVERYTHING) -> Profile:
         roll_bytes=tuple(dice.choice((300, 700, 1500, 4000)) for _ in range(nodes)),
         topics=topics,
         value_formats=tuple(dice.choice(("string", "raw")) for _ in topics),
+        table_bytes=tuple(dice.choice((None, 1, 1, 20_000)) for _ in topics),
         freshness_ms=dice.choice((None, None, 0, 5_000, 5_000)),
         max_tasks_per_cycle=dice.choice((1, 3, 16)),
         spool_max_bytes=dice.choice((1_000, 1 << 30, 1 << 30)),

@@ -47,6 +47,7 @@ ACTIONS: dict[str, Action] = {
     "cycle": daemon_steps.cycle,
     "kill": daemon_steps.kill,
     "compact": daemon_steps.compact,
+    "horizons": daemon_steps.move_horizons,
     "sweep": daemon_steps.sweep,
     "restart": daemon_steps.restart,
     "kill-copying": daemon_steps.kill_copying,

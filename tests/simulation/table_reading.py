@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 
+from engine.records.digest import EMPTY_DIGEST, RangeDigest
 from tests.engine.kafka_log.batch_twin import Header, Row, read_varint
 from tests.simulation.catalog import CatalogState, Identifier
 from tests.simulation.object_store import ObjectStore, SimulatedFileIO, endpoint_properties
@@ -33,6 +37,18 @@ class LedgerLine:
     epoch: int
     digest: str
     log_start: int
+    table_start: int = 0
+    gone: Mapping[str, Any] | None = None
+
+    @property
+    def held_start(self) -> int:
+        """The first offset whose record a file holds."""
+        return self.start if self.gone is None else int(self.gone["end"])
+
+    def digest_with(self, rows: RangeDigest) -> str:
+        """Of what is gone, and then of these."""
+        gone = EMPTY_DIGEST if self.gone is None else RangeDigest.from_text(self.gone["digest"])
+        return gone.then(rows).to_text()
 
 
 class TableReading:
@@ -45,32 +61,69 @@ class TableReading:
         self._rows: dict[tuple[str, int], tuple[Row, ...] | None] = {}
         self._lists: dict[str, list[ManifestFile]] = {}
         self._entries: dict[str, list[tuple[str, int]]] = {}
+        self.missing: set[str] = set()
+        """Lists and manifests that a state of a table names and that are not there."""
 
     def tables_of(self, topic_id: str) -> list[tuple[Identifier, TableMetadata]]:
         return [
-            (name, stored.metadata)
-            for name, stored in sorted(self._state.tables.items())
-            if stored.metadata.properties.get("floeberg.topic_id") == topic_id
+            (name, metadata)
+            for name, metadata in self.tables()
+            if metadata.properties.get("floeberg.topic_id") == topic_id
         ]
+
+    def tables(self) -> list[tuple[Identifier, TableMetadata]]:
+        return [(name, stored.metadata) for name, stored in sorted(self._state.tables.items())]
 
     def files(self, metadata: TableMetadata) -> tuple[StoredFile, ...]:
         """The data files of the current snapshot, once for each time that a manifest names them."""
-        snapshot = metadata.current_snapshot()
-        if snapshot is None:
-            return ()
-        at = snapshot.manifest_list
-        if at not in self._lists:
-            self._lists[at] = snapshot.manifests(self._io)
+        return self._files(metadata.current_snapshot())
+
+    def stream_files(self, metadata: TableMetadata) -> tuple[StoredFile, ...]:
+        """Those that only the stream has: no SQL engine sees them."""
+        branch = metadata.refs.get("floeberg-stream")
+        return self._files(None if branch is None else metadata.snapshot_by_id(branch.snapshot_id))
+
+    def all_files(self, metadata: TableMetadata) -> tuple[StoredFile, ...]:
+        """What a consumer is served from."""
+        return (*self.files(metadata), *self.stream_files(metadata))
+
+    def named(self, metadata: TableMetadata) -> set[str]:
+        """Every path that any snapshot names: lists, manifests, data files."""
+        paths: set[str] = set()
+        for snapshot in metadata.snapshots:
+            paths.add(snapshot.manifest_list)
+            for manifest in self._manifests(snapshot):
+                paths.add(manifest.manifest_path)
+                paths.update(path for path, _ in self._entries_of(manifest))
+        return paths
+
+    def _files(self, snapshot: Snapshot | None) -> tuple[StoredFile, ...]:
         return tuple(
             StoredFile(path=path, partition=partition, rows=self._read(path))
-            for manifest in self._lists[at]
+            for manifest in (() if snapshot is None else self._manifests(snapshot))
             for path, partition in self._entries_of(manifest)
         )
+
+    def _manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
+        at = snapshot.manifest_list
+        if at not in self._lists:
+            if self._is_missing(at):
+                return []
+            self._lists[at] = snapshot.manifests(self._io)
+        return self._lists[at]
+
+    def _is_missing(self, path: str) -> bool:
+        if path.removeprefix("s3://") in self._store.objects:
+            return False
+        self.missing.add(path)
+        return True
 
     def _entries_of(self, manifest: ManifestFile) -> list[tuple[str, int]]:
         """(path, partition) of each live entry; a manifest never changes."""
         at = manifest.manifest_path
         if at not in self._entries:
+            if self._is_missing(at):
+                return []
             entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
             self._entries[at] = [(entry.data_file.file_path, int(entry.data_file.partition[0])) for entry in entries]
         return self._entries[at]

@@ -24,6 +24,7 @@ from tests.simulation.spool_watch import SpoolWatch
 from tests.simulation.table_reading import TableReading
 from tests.simulation.trace import Trace
 from tiering.tiering_limits import TieringLimits
+from topics.retention_rule import Keep, RetentionRule
 from topics.topic_rule import TopicRule
 
 
@@ -72,6 +73,7 @@ class World:
         self.clients = {"auditor": StoreClient(self.store, now_ms=truth.now_ms)}
         self.auditor = Auditor(TableReading(self.catalog, self.store, "auditor"))
         self.catalog.on_commit = self.auditor.on_commit
+        self.store.on_removal = self.auditor.on_removal
         self.stage = Stage()
         self.spools = SpoolWatch()
         self.seats = [self._seat(node, name) for node in self.cluster.nodes.values() for name in self._names(node)]
@@ -169,8 +171,15 @@ class World:
 
     def _rules(self) -> tuple[TopicRule, ...]:
         return tuple(
-            TopicRule(pattern=f"orders.{number}", value_format=value_format, freshness_ms=self.profile.freshness_ms)
-            for number, value_format in enumerate(self.profile.value_formats)
+            TopicRule(
+                pattern=f"orders.{number}",
+                value_format=value_format,
+                freshness_ms=self.profile.freshness_ms,
+                retention=RetentionRule(table=Keep(size_bytes=kept_bytes)),
+            )
+            for number, (value_format, kept_bytes) in enumerate(
+                zip(self.profile.value_formats, self.profile.table_bytes, strict=True)
+            )
         )
 
     def _names(self, node: Node) -> list[str]:
