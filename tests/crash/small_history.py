@@ -238,7 +238,11 @@ def audited(part: BrokersPart) -> dict[str, Any]:
         if table.codec.name == "string":
             sights += table_sights(world.catalog, table.identifier)
         places = [] if topic_id in part.deleted else [(table.topic, number) for number in sorted(table.ledger)]
-        dropped = [dropped_by_broker([world.broker.log_dir], place, table) for place in places]
+        # What lies below both horizons is gone on purpose.
+        dropped = [
+            dropped_by_broker([world.broker.log_dir], place, table, log_start=table.ledger[place[1]].held.start)
+            for place in places
+        ]
         findings += audit(told, sights, [item for item in dropped if item is not None])
         record_count += sum(len(sight.records) for sight in sights)
     reader.close()
