@@ -278,7 +278,7 @@ def test_schemas_are_stored_long_ones_beside_the_tables_folder(tmp_path: Path) -
 
 def test_commit_that_names_a_schemas_file_asserts_the_snapshot_it_was_decided_on(tmp_path: Path) -> None:
     table = ensure_table(open_writer(tmp_path))
-    transaction = TableTransaction(catalog_in(tmp_path).load_table(table.identifier))
+    transaction = TableTransaction(catalog_in(tmp_path).load_table(table.identifier), StillClock().now_ms())
     for text, asserted in (('"string"', 0), ('"' + "x" * (64 << 10) + '"', 1)):
         update = AddSchemas(schemas={8: text}, on_conflict=None).decide(table).update
         assert isinstance(update, ColumnsUpdate)
