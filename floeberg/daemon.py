@@ -155,6 +155,7 @@ class Daemon:
             ),
             threading.Thread(target=assembly.horizons.run_forever, args=(self._ended,), name="horizons", daemon=True),
             threading.Thread(target=assembly.sweeps.run_forever, args=(self._ended,), name="sweeps", daemon=True),
+            threading.Thread(target=assembly.latest.run_forever, args=(self._ended,), name="latest", daemon=True),
         ]
         for thread in threads:
             thread.start()
@@ -186,6 +187,7 @@ class Daemon:
         assembly.loop.hurry()
         assembly.compaction.hurry()
         assembly.sweeps.hurry()
+        assembly.latest.hurry()
         if not self._have_ended(threads):
             _log.warning("cycle_cut_off", after_seconds=FINISH_TIMEOUT_SECONDS)
             assembly.workers.stop()

@@ -35,6 +35,7 @@ def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, 
             freshness_ms=None if topic.freshness_ms == "closed" else topic.freshness_ms,
             clustering=topic.clustering,
             retention=topic.retention.rule,
+            latest_by_key=topic.latest_by_key,
         )
         for topic in settings.topics
     )

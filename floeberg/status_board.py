@@ -18,6 +18,7 @@ from engine.schemas.desk import SourceHealth
 from engine.table.merge.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from floeberg.bound_sources import open_file_bound
+from latest.latest_report import LatestReport
 from retention.horizon_loop import HorizonLoop
 from retention.sweep_report import TableSweeps
 from serving.log.copy_requests import CopyRequests
@@ -27,6 +28,7 @@ from serving.status.daemon_status import (
     BoundUse,
     CompactionStatus,
     DaemonStatus,
+    LatestStatus,
     Phase,
     SchemaSourceStatus,
     TableSweepStatus,
@@ -61,6 +63,7 @@ class StatusBoard:
         self._damages: Callable[[], Damages] = Damages
         self._compaction: Callable[[], CompactionReport] = CompactionReport
         self._sweeps: Callable[[], tuple[TableSweeps, ...]] = tuple
+        self._latest: Callable[[], LatestReport] = LatestReport
         self._copies = CopyRequests(clock)
         self._kept: Callable[[TopicIdPartition], KeptRows] = lambda _: KeptRows()
         self._horizons: HorizonLoop | None = None
@@ -95,6 +98,10 @@ class StatusBoard:
         """Ask for what sweeps found and did whenever somebody asks for the status."""
         self._sweeps = report
 
+    def watch_latest(self, report: Callable[[], LatestReport]) -> None:
+        """Ask for the report on the newest records whenever somebody asks for the status."""
+        self._latest = report
+
     def watch_sources(self, health: Callable[[], tuple[SourceHealth, ...]]) -> None:
         """Look at these schema sources whenever somebody asks for the status."""
         self._sources = health
@@ -126,6 +133,7 @@ class StatusBoard:
             compaction=_compaction_status(self._compaction()),
             horizon_problems=self._horizon_problems(),
             sweeps=tuple(map(_sweep_status, self._sweeps())),
+            latest=_latest_status(self._latest()),
             memory_bytes=_memory_bytes(),
         )
 
@@ -278,6 +286,16 @@ def _sweep_status(table: TableSweeps) -> TableSweepStatus:
         held=table.held,
         problem=problem,
         put_off=str(table.problem) if is_away else None,
+    )
+
+
+def _latest_status(report: LatestReport) -> LatestStatus:
+    return LatestStatus(
+        tables=report.tables,
+        behind_offsets=report.behind_offsets,
+        last_commit_ms=report.last_commit_ms,
+        problems=tuple(map(str, report.problems)),
+        **asdict(report.totals),
     )
 
 

@@ -28,6 +28,7 @@ from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.status_board import StatusBoard
 from floeberg.version import program_version
+from latest.latest_loop import LatestLoop
 from retention.horizon_loop import HorizonLoop
 from retention.sweep_loop import SweepLoop
 from tiering.loop import TieringLoop
@@ -51,6 +52,7 @@ class TieringAssembly:
     compaction: CompactionLoop
     horizons: HorizonLoop
     sweeps: SweepLoop
+    latest: LatestLoop
     board: StatusBoard
     schemas: SchemaSources
 
@@ -112,6 +114,9 @@ def assemble_tiering(
         limits=sweep_limits(settings),
         folder=sightings_folder(settings),
     )
+    latest = LatestLoop(
+        writer=writer, directory=settings.data_dir / "latest", configs_of=broker.topic_configs, clock=clock
+    )
     assembly = TieringAssembly(
         broker=broker,
         writer=writer,
@@ -121,6 +126,7 @@ def assemble_tiering(
         compaction=compaction,
         horizons=horizons,
         sweeps=sweeps,
+        latest=latest,
         board=board,
         schemas=schemas,
     )
@@ -137,10 +143,12 @@ def _wire(parts: TieringAssembly, settings: Settings) -> None:
     board.watch_kept(parts.compaction.kept)
     board.watch_compaction(parts.compaction.report)
     board.watch_horizons(parts.horizons)
+    board.watch_latest(parts.latest.report)
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(lambda report: parts.compaction.note_topics(report.led, may_work=not report.is_behind))
     loop.on_cycle(lambda report: parts.horizons.note_topics(report.led, report.partitions))
     loop.on_cycle(lambda report: parts.sweeps.note_topics(report.led))
+    loop.on_cycle(lambda report: parts.latest.note_topics(report.led))
 
 
 def _sized_workers(settings: Settings) -> Workers:

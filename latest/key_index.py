@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,7 +31,16 @@ FILTER_BITS = 10
 
 _FOLDED, _KEY = b"\x00", b"\x01"
 _OFFSET = struct.Struct(">q")
+_FOLD = struct.Struct(">qq")
 NOT_THERE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """Below ``end`` all records of a partition are known that were there when ``erased`` had been erased from it."""
+
+    end: int
+    erased: int
 
 
 class KeyIndex:
@@ -44,10 +54,13 @@ class KeyIndex:
         self._directory = directory
         self._database: Rdict | None = None
 
-    def folded(self, partition: TopicIdPartition) -> int | None:
-        """Below it all records are known; None where nothing is. Raises Unavailable."""
+    def folded(self, partition: TopicIdPartition) -> Folded | None:
+        """How much is known of a partition; None: nothing. Raises Unavailable."""
         found = self._do(lambda database: database.get(_FOLDED + _prefix(partition)))
-        return None if found is None else int(_OFFSET.unpack(found)[0])
+        if found is None:
+            return None
+        end, erased = _FOLD.unpack(found)
+        return Folded(end=end, erased=erased)
 
     def newest(self, partition: TopicIdPartition, keys: Sequence[bytes]) -> NDArray[np.int64]:
         """The offset of each key, ``NOT_THERE`` for those that have none. Raises Unavailable."""
@@ -61,7 +74,7 @@ class KeyIndex:
         self,
         partition: TopicIdPartition,
         *,
-        folded: int,
+        folded: Folded,
         keys: Sequence[bytes],
         offsets: NDArray[np.int64],
         is_shown: NDArray[np.bool_],
@@ -75,7 +88,7 @@ class KeyIndex:
                 batch.put(prefix + key, encoded[8 * at : 8 * at + 8])
             else:
                 batch.delete(prefix + key)
-        batch.put(_FOLDED + _prefix(partition), _OFFSET.pack(folded))
+        batch.put(_FOLDED + _prefix(partition), _FOLD.pack(folded.end, folded.erased))
         self._do(lambda database: database.write(batch))
 
     def forget(self, partition: TopicIdPartition) -> None:

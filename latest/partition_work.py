@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from pyiceberg.manifest import DataFile
 
 from engine.offset_range import OffsetRange
-from engine.table.commit.latest_files import PartitionFiles
+from engine.table.commit.latest_files import PartitionNaming
+from engine.table.data_file import FileName
 from engine.table.latest.delete_file import read_positions, write_delete_file
 from engine.table.latest.keyed_rows import KeyedFiles, StreamFile, newest_of
-from engine.table.latest.named_files import NamedFile, NamedFiles, described_files
+from engine.table.latest.named_files import NamedFile, PartitionNames, described_files
 from engine.table.latest_line import LatestLine
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from latest.key_fold import Fold, folds
-from latest.key_index import KeyIndex
+from latest.key_index import Folded, KeyIndex
 from latest.latest_limits import LatestLimits
 from latest.planner import (
     FilePlan,
@@ -33,6 +34,9 @@ from latest.planner import (
 
 _log = structlog.get_logger(__name__)
 
+NO_EPOCH = -1
+"""Of a data file that another program wrote."""
+
 _ALL = 2**62
 """Rows: the plan has said how many."""
 
@@ -42,7 +46,7 @@ class Prepared:
     """What one partition needs of the next commit, and ``fold``, which goes into the index after it; None where the
     index has it. ``rows`` that were taken in."""
 
-    files: PartitionFiles
+    files: PartitionNaming
     fold: Fold | None
     rows: int
 
@@ -76,7 +80,7 @@ class PartitionWork:
         self._reader = KeyedFiles(stream)
         self._written = 0
 
-    def prepare(self, partition: int, files: Sequence[StreamFile], named: NamedFiles) -> Prepared | None:
+    def prepare(self, partition: int, files: Sequence[StreamFile], named: PartitionNames) -> Prepared | None:
         """None where the table is as it should be. Raises Corrupt, Unavailable.
 
         The index may have been caught up, or forgotten, on the way.
@@ -84,7 +88,8 @@ class PartitionWork:
         of = TopicIdPartition(topic=self._stream.topic, topic_id=self._stream.topic_id, partition=partition)
         # A line says nothing of files that another program changed.
         line = self._latest.lines.get(partition) if self._latest.foreign is None else None
-        line_end = None if line is None else line.end
+        # What was erased may have been newer than what is left.
+        line_end = line.end if line is not None and line.erased == self._erased(partition) else None
         while True:
             plan = self._plan(of, files, named, line_end)
             if plan.forgets:
@@ -106,10 +111,14 @@ class PartitionWork:
                     line_end = None
 
     def _plan(
-        self, of: TopicIdPartition, files: Sequence[StreamFile], named: NamedFiles, line_end: int | None
+        self, of: TopicIdPartition, files: Sequence[StreamFile], named: PartitionNames, line_end: int | None
     ) -> PartitionPlan:
+        known = self._index.folded(of)
+        if known is not None and known.erased != self._erased(of.partition):
+            self._index.forget(of)
+            known = None
         state = PartitionState(
-            folded=self._index.folded(of),
+            folded=None if known is None else known.end,
             line_end=line_end,
             stream_end=self._stream.ledger[of.partition].end,
             files=tuple(files),
@@ -127,16 +136,26 @@ class PartitionWork:
     def note(self, partition: int, fold: Fold) -> None:
         """The index knows a fold. Raises Unavailable."""
         of = TopicIdPartition(topic=self._stream.topic, topic_id=self._stream.topic_id, partition=partition)
-        self._index.write(of, folded=fold.range.end, keys=fold.keys, offsets=fold.offsets, is_shown=fold.is_shown)
+        folded = Folded(end=fold.range.end, erased=self._erased(partition))
+        self._index.write(of, folded=folded, keys=fold.keys, offsets=fold.offsets, is_shown=fold.is_shown)
 
-    def _line(self, plan: PartitionPlan) -> LatestLine:
-        return LatestLine(end=plan.until, stream_snapshot=self._stream.snapshot_id, attempt=self._attempt)
+    def _erased(self, partition: int) -> int:
+        erased = self._stream.erased.get(partition)
+        return 0 if erased is None else erased.record_count
+
+    def _line(self, partition: int, plan: PartitionPlan) -> LatestLine:
+        return LatestLine(
+            end=plan.until,
+            stream_snapshot=self._stream.snapshot_id,
+            attempt=self._attempt,
+            erased=self._erased(partition),
+        )
 
     def _built(
         self,
         of: TopicIdPartition,
         files: Sequence[StreamFile],
-        named: NamedFiles,
+        named: PartitionNames,
         plan: PartitionPlan,
         line: LatestLine | None,
         rows: int,
@@ -148,7 +167,7 @@ class PartitionWork:
             offsets = self._reader.offsets(file)
             self._name(made, file, named, ~np.isin(offsets, shown), None)
         self._drop_gone(made, files, named)
-        return Prepared(files=self._settled(made, line, self._line(plan)), fold=None, rows=rows)
+        return Prepared(files=self._settled(made, line, self._line(of.partition, plan)), fold=None, rows=rows)
 
     def _looked_up(self, of: TopicIdPartition, file: StreamFile, until: int) -> list[NDArray[np.int64]]:
         shown = []
@@ -162,7 +181,7 @@ class PartitionWork:
         self,
         of: TopicIdPartition,
         files: Sequence[StreamFile],
-        named: NamedFiles,
+        named: PartitionNames,
         plan: PartitionPlan,
         line: LatestLine | None,
     ) -> Prepared | None:
@@ -189,9 +208,9 @@ class PartitionWork:
         horizon = files[0].range.start if files else plan.until
         if found != int(np.count_nonzero(moved >= horizon)):
             return None
-        return Prepared(files=self._settled(made, line, self._line(plan)), fold=fold, rows=fold.rows)
+        return Prepared(files=self._settled(made, line, self._line(of.partition, plan)), fold=fold, rows=fold.rows)
 
-    def _moved(self, wanted: FilePlan, named: NamedFiles) -> NDArray[np.int64]:
+    def _moved(self, wanted: FilePlan, named: PartitionNames) -> NDArray[np.int64]:
         """The offsets that are visible in files that go, rising."""
         found = [np.empty(0, np.int64)]
         for file in wanted.sources:
@@ -202,7 +221,7 @@ class PartitionWork:
             found.append(self._reader.offsets(file)[is_visible])
         return np.sort(np.concatenate(found))
 
-    def _gone_positions(self, path: str, named: NamedFiles) -> NDArray[np.int64] | None:
+    def _gone_positions(self, path: str, named: PartitionNames) -> NDArray[np.int64] | None:
         """Positions that are taken out of a file that is named; None for another file."""
         if path not in named.data:
             return None
@@ -215,7 +234,7 @@ class PartitionWork:
         self,
         made: _Made,
         file: StreamFile,
-        named: NamedFiles,
+        named: PartitionNames,
         is_gone: NDArray[np.bool_],
         before: NDArray[np.int64] | None,
     ) -> None:
@@ -234,25 +253,25 @@ class PartitionWork:
             made.named[file.path] = file.manifest
         if len(positions):
             made.deletes.append(
-                write_delete_file(
-                    self._latest,
-                    partition=file.partition,
-                    data_path=file.path,
-                    positions=positions,
-                    name=f"{self._attempt}-{self._written}",
-                )
+                write_delete_file(self._latest, self._name_of(file), data_file=file.path, positions=positions)
             )
             self._written += 1
 
-    def _drop_gone(self, made: _Made, files: Sequence[StreamFile], named: NamedFiles) -> None:
+    def _name_of(self, file: StreamFile) -> FileName:
+        """Of a delete file: the offsets it is about are those of its data file."""
+        epoch = NO_EPOCH if file.own is None else file.own.leader_epoch
+        attempt = f"{self._attempt}deletes{self._written}"
+        return FileName(partition=file.partition, range=file.range, leader_epoch=epoch, attempt=attempt)
+
+    def _drop_gone(self, made: _Made, files: Sequence[StreamFile], named: PartitionNames) -> None:
         there = {file.path for file in files}
         for path, data in named.data.items():
             if path not in there:
                 made.going += [data, *([named.deletes[path]] if path in named.deletes else [])]
 
-    def _settled(self, made: _Made, planned_on: LatestLine | None, line: LatestLine) -> PartitionFiles:
+    def _settled(self, made: _Made, planned_on: LatestLine | None, line: LatestLine) -> PartitionNaming:
         described = described_files(self._stream, made.named)
-        return PartitionFiles(
+        return PartitionNaming(
             planned_on=planned_on,
             line=line,
             coming=(*(described[path] for path in made.named), *made.deletes),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.offset_range import OffsetRange
 from engine.table.latest.keyed_rows import StreamFile
-from engine.table.latest.named_files import NamedFiles
+from engine.table.latest.named_files import PartitionNames
 
 
 class Step(Enum):
@@ -39,7 +39,7 @@ class PartitionState:
     line_end: int | None
     stream_end: int
     files: tuple[StreamFile, ...]
-    named: NamedFiles
+    named: PartitionNames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def advance_end(files: Sequence[StreamFile], coming: OffsetRange, most_rows: int
     return coming.end
 
 
-def files_differ(files: Sequence[StreamFile], named: NamedFiles) -> bool:
+def files_differ(files: Sequence[StreamFile], named: PartitionNames) -> bool:
     """Whether the table names a file that the topic's has no more. One that is new and not named holds nothing that is
     visible, or takes the place of some that are named."""
     return not named.data.keys() <= {file.path for file in files} or bool(named.others)
@@ -123,7 +123,7 @@ class FilePlan:
 
 
 def plan_files(
-    files: Sequence[StreamFile], named: NamedFiles, fold: OffsetRange, superseded: NDArray[np.int64]
+    files: Sequence[StreamFile], named: PartitionNames, fold: OffsetRange, superseded: NDArray[np.int64]
 ) -> FilePlan:
     """Which files change when ``fold`` is taken in and the rows at ``superseded`` offsets (rising) go."""
     paths = {file.path for file in files}

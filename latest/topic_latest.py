@@ -12,7 +12,7 @@ from engine.errors import FloebergError
 from engine.fault_points import FaultPoint, reach
 from engine.table.commit.writer import TableWriter
 from engine.table.latest.keyed_rows import stream_files
-from engine.table.latest.named_files import NamedFiles, NamedFilesReader
+from engine.table.latest.named_files import NamedFilesReader, PartitionNames
 from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader
 from engine.table.topic_table import TopicTable
@@ -79,7 +79,7 @@ class TopicLatest:
         prepared: dict[int, Prepared] = {}
         for partition in (one for one in partitions if one in stream.ledger):
             try:
-                found = work.prepare(partition, files.get(partition, ()), named.get(partition, NamedFiles()))
+                found = work.prepare(partition, files.get(partition, ()), named.get(partition, PartitionNames()))
             except FloebergError as error:
                 turn.problems += (error.located(stream.topic, partition),)
                 continue

@@ -30,6 +30,7 @@ class TopicRule:
     source. The stable records of the active segment are tiered when they have waited for ``freshness_ms``; with None
     they wait for the segment to close. ``clustering``: what compaction sorts rows by, None for stream order.
     ``retention``: how long records are kept.
+    ``latest_by_key``: whether a second table shows the newest record of each key; None: where the broker compacts.
     """
 
     pattern: str
@@ -41,6 +42,7 @@ class TopicRule:
     use_latest: bool = False
     freshness_ms: int | None = None
     clustering: Clustering | None = None
+    latest_by_key: bool | None = None
     infers: bool = False
     retention: RetentionRule = field(default_factory=RetentionRule)
 

@@ -216,6 +216,8 @@ class TopicSchemas:
         self._has_typed_key = rule.layout.has_typed_key
         self.clustering = rule.clustering
         """What files that are written again are sorted by."""
+        self.latest_by_key = rule.latest_by_key
+        """Whether a second table shows the newest record of each key; None: where the broker compacts the topic."""
 
     def facts(self, table: TopicTable, *, may_infer: bool = True) -> TableFacts:
         """What workers need of the table, the ids that were given up included.

@@ -21,14 +21,23 @@ NO_LINE = "{}"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestLine:
     """``end``: records below it are looked at; ``stream_snapshot`` of the topic's table that they were looked for in;
-    ``attempt`` names the commit, so that two lines are equal only where no other commit changed the partition."""
+    ``erased`` how many records had been erased from the partition by then; ``attempt`` names the commit, so that two
+    lines are equal only where no other commit changed the partition."""
 
     end: int
     stream_snapshot: int | None
     attempt: str
+    erased: int = 0
 
     def to_json(self) -> str:
-        return json.dumps({"end": self.end, "stream_snapshot": self.stream_snapshot, "attempt": self.attempt})
+        return json.dumps(
+            {
+                "end": self.end,
+                "stream_snapshot": self.stream_snapshot,
+                "attempt": self.attempt,
+                "erased": self.erased,
+            }
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -40,6 +49,7 @@ class LatestLine:
                 end=int(value["end"]),
                 stream_snapshot=None if snapshot is None else int(snapshot),
                 attempt=str(value["attempt"]),
+                erased=int(value["erased"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise Invalid(f"a line of a __latest table is not the JSON that this program writes: {error!r}") from error

@@ -19,7 +19,7 @@ from floeberg.console import Column, fitted, out, print_json
 from floeberg.daemon_client import ask_daemon
 from floeberg.version import program_version
 from serving.status.daemon_status import FILE_REASONS, DaemonStatus, Phase
-from serving.status.page import compaction_lines, duration_text, size_text, sweep_lines
+from serving.status.page import compaction_lines, duration_text, latest_lines, size_text, sweep_lines
 from topics.partition_status import PartitionStatus
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ def _next_to_leave(found: DaemonStatus) -> Iterator[str]:
 
 def _whole_daemon(found: DaemonStatus) -> Iterator[str]:
     yield f"compaction: {'; '.join(compaction_lines(found.compaction, now_ms=found.now_ms))}"
+    if lines := latest_lines(found.latest, now_ms=found.now_ms):
+        yield f"latest per key: {'; '.join(lines)}"
     for reason in found.compaction.held:
         yield f"[yellow]not merged for now:[/yellow] {escape(reason)}"
     yield from _files(found)

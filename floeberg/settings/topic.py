@@ -71,7 +71,9 @@ class TopicSettings(Section):
     the columns they keep once the table holds so many offsets. ``freshness_ms``: how long records of a segment that is
     still open may wait; ``"closed"`` waits for it to close. A format with options has them in a table of its name,
     for keys with ``key_`` before it: ``csv``, ``key_csv``. ``cluster_by``: the columns that compaction sorts rows by,
-    in windows of ``cluster_window_rows``; none for stream order. ``retention``: how long records are kept.
+    in windows of ``cluster_window_rows``; none for stream order. ``latest_by_key``: whether a second table shows the
+    newest record of each key; without, where the topic's ``cleanup.policy`` holds ``compact``. ``retention``: how long records
+    are kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", str_strip_whitespace=True)
@@ -85,6 +87,7 @@ class TopicSettings(Section):
     infer_records: NonNegativeInt | None = None
     column_prefix: Annotated[str, Field(min_length=1)] = "kafka_"
     freshness_ms: PositiveInt | Literal["closed"] = _FRESHNESS_MS
+    latest_by_key: bool | None = None
     cluster_by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     cluster_window_rows: Annotated[int, Field(gt=ROW_GROUP_ROWS, le=MOST_WINDOW_ROWS)] | None = None
     retention: RetentionSettings = RetentionSettings()

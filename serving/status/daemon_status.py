@@ -112,6 +112,21 @@ class TableSweepStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LatestStatus:
+    """The ``tables`` that show the newest record of each key: ``behind_offsets`` that they don't know of yet, as of the
+    last look at each; since the start ``commits``, ``rows`` that were taken in, and partitions that were ``builds``,
+    made whole. ``last_commit_ms`` since the epoch; ``problems`` why some don't get on."""
+
+    tables: int = 0
+    behind_offsets: int = 0
+    commits: int = 0
+    rows: int = 0
+    builds: int = 0
+    last_commit_ms: int | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
     """The whole daemon. Times are milliseconds since the epoch; ``memory_bytes`` by process (daemon, spark).
 
@@ -142,6 +157,7 @@ class DaemonStatus:
     compaction: CompactionStatus = CompactionStatus()
     horizon_problems: tuple[str, ...] = ()
     sweeps: tuple[TableSweepStatus, ...] = ()
+    latest: LatestStatus = LatestStatus()
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -155,11 +171,11 @@ class DaemonStatus:
     @property
     def all_problems(self) -> tuple[str, ...]:
         """The daemon's own, and those with which it still does its work: damage that readers, compaction, a horizon or
-        a sweep met, schema registries, a broker that asks for no copies."""
+        a sweep met, a ``__latest`` table that doesn't get on, schema registries, a broker that asks for no copies."""
         sources = (source.problem for source in self.schema_sources if source.problem is not None)
         asked = copy_problems(self.partitions)
         swept = (sweep.problem for sweep in self.sweeps if sweep.problem is not None)
-        kept = (*self.compaction.problems, *self.horizon_problems, *swept)
+        kept = (*self.compaction.problems, *self.horizon_problems, *self.latest.problems, *swept)
         return (*self.problems, *self.all_damages, *kept, *sources, *asked)
 
     @property
@@ -209,6 +225,7 @@ class DaemonStatus:
                 compaction[name] = tuple(compaction[name])
             values["compaction"] = CompactionStatus(**compaction)
             values["sweeps"] = tuple(TableSweepStatus(**sweep) for sweep in values["sweeps"])
+            values["latest"] = LatestStatus(**{**values["latest"], "problems": tuple(values["latest"]["problems"])})
             values["schema_sources"] = tuple(SchemaSourceStatus(**source) for source in values["schema_sources"])
             return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

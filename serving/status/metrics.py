@@ -14,7 +14,13 @@ from prometheus_client.registry import Collector
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from serving.door import DoorMetrics
-from serving.status.daemon_status import CompactionStatus, DaemonStatus, SchemaSourceStatus, TableSweepStatus
+from serving.status.daemon_status import (
+    CompactionStatus,
+    DaemonStatus,
+    LatestStatus,
+    SchemaSourceStatus,
+    TableSweepStatus,
+)
 from topics.partition_status import PartitionStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -155,11 +161,28 @@ class _StatusCollector(Collector):
         yield limit
         yield from _source_metrics(status.schema_sources)
         yield from _compaction_metrics(status.compaction)
+        yield from _latest_metrics(status.latest)
         held = len(status.horizon_problems)
         yield GaugeMetricFamily(
             "floeberg_horizon_problems", "Tables whose horizons can't move until somebody looks", held
         )
         yield from _sweep_metrics(status.sweeps)
+
+
+def _latest_metrics(latest: LatestStatus) -> Iterator[Metric]:
+    for name, documentation, value in (
+        ("tables", "Tables that show the newest record of each key", latest.tables),
+        ("behind_offsets", "Offsets that they don't know of yet", latest.behind_offsets),
+        ("problems", "Reasons for which some don't get on", len(latest.problems)),
+        ("last_commit_timestamp_seconds", "When one was last brought on, or 0", (latest.last_commit_ms or 0) / 1000),
+    ):
+        yield GaugeMetricFamily(f"floeberg_latest_{name}", documentation, float(value))
+    for name, documentation, value in (
+        ("commits", "Commits to them", latest.commits),
+        ("rows", "Rows that were taken in", latest.rows),
+        ("builds", "Partitions that were built whole", latest.builds),
+    ):
+        yield CounterMetricFamily(f"floeberg_latest_{name}", documentation, float(value))
 
 
 def _compaction_metrics(compaction: CompactionStatus) -> Iterator[Metric]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from serving.status.daemon_status import FILE_REASONS, BoundUse, CompactionStatus, DaemonStatus, TableSweepStatus
+from serving.status.daemon_status import (
+    FILE_REASONS,
+    BoundUse,
+    CompactionStatus,
+    DaemonStatus,
+    LatestStatus,
+    TableSweepStatus,
+)
 from topics.partition_status import PartitionStatus
 
 REFRESH_SECONDS = 5
@@ -43,6 +50,7 @@ def status_page(status: DaemonStatus) -> str:
         _compaction(status.compaction, now_ms=status.now_ms),
         "<h2>Files</h2>",
         _sweeps(status.sweeps, now_ms=status.now_ms),
+        *_latest(status.latest, now_ms=status.now_ms),
         "<h2>Bounds</h2>",
         _bounds(status.bounds),
         "</body></html>",
@@ -147,6 +155,25 @@ def sweep_lines(sweep: TableSweepStatus, *, now_ms: int) -> Iterator[str]:
         yield f"the next go in {duration_text(max(0, sweep.goes_next_ms - now_ms))}"
     if sweep.put_off is not None:
         yield f"put off: {sweep.put_off}"
+
+
+def _latest(latest: LatestStatus, *, now_ms: int) -> Iterator[str]:
+    lines = latest_lines(latest, now_ms=now_ms)
+    if lines:
+        yield "<h2>Latest per key</h2>"
+        yield f"<p>{'<br>'.join(map(escape, lines))}</p>"
+
+
+def latest_lines(latest: LatestStatus, *, now_ms: int) -> tuple[str, ...]:
+    """How the tables of the newest records are doing, for a person; nothing where there are none."""
+    if not latest.tables:
+        return ()
+    last = latest.last_commit_ms
+    when = "nothing since the start" if last is None else f"last {duration_text(now_ms - last)} ago"
+    return (
+        f"{latest.tables:,} tables, {latest.behind_offsets:,} offsets behind",
+        f"{latest.rows:,} rows in {latest.commits:,} commits, {latest.builds:,} partitions built whole; {when}",
+    )
 
 
 def _bounds(bounds: Sequence[BoundUse]) -> str:

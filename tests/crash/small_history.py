@@ -20,11 +20,13 @@ from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.schemas.folder import SchemaFolder
+from engine.table.catalog import access as catalogs
 from engine.table.data_file import FileName
 from engine.table.merge.candidates import RepairCandidates
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from floeberg.topic_tables import TopicTables
+from latest.latest_loop import LatestLoop
 from retention.sweep_limits import SweepLimits
 from retention.sweep_planner import Reason, Verdict
 from retention.table_sweep import TableSweep
@@ -46,9 +48,16 @@ LONG_SCHEMA = json.dumps(
     {"type": "record", "name": "Booking", "doc": "x" * 70_000, "fields": [{"name": "id", "type": "long"}]}
 )
 """Longer than a table property may be, so that it becomes a file."""
+NEWEST = [2, 3, 4]
+"""The offsets of a segment's newest records, with ``repeated`` keys."""
 RETURNS_SCHEMA = json.dumps({"type": "record", "name": "Return", "fields": [{"name": "id", "type": "long"}]})
 SAVED = "broker.pickle"
 EAGER = MergeLimits(newest_left=1, crowded=Demand(growth=1, files=2), look_interval_ms=0)
+
+
+def repeated(offset: int) -> bytes:
+    """A key that comes again after three."""
+    return b"%d" % (offset % 3)
 
 
 @dataclass
@@ -85,7 +94,7 @@ class BrokersPart:
         for partition in (first, second, first):
             self._segment(partition)
         self._create("again")
-        self._segment(self._named("again"))
+        self._segment(self._named("again"), key=repeated)
 
     def _native_and_schemas(self) -> None:
         """A topic whose broker asks for copies and whose table keeps its newest file alone, one whose values name a
@@ -110,7 +119,7 @@ class BrokersPart:
         self.broker.port.delete_topic("again")
         self.deleted.add(older.topic_id)
         self._create("again")
-        self._segment(self._named("again"))
+        self._segment(self._named("again"), key=repeated)
         history, orders = self._named("history"), self._named("orders")
         self._segment(history)
         self.broker.port.set_view(history, log_start_offset=2 * SEGMENT_RECORDS)
@@ -142,13 +151,18 @@ class BrokersPart:
         return created
 
     def _segment(
-        self, partition: TopicIdPartition, value: Callable[[int], bytes] = lambda offset: b"value %d" % offset
+        self,
+        partition: TopicIdPartition,
+        value: Callable[[int], bytes] = lambda offset: b"value %d" % offset,
+        key: Callable[[int], bytes] = lambda offset: b"%d" % offset,
     ) -> None:
         start = self.ends[partition]
         offsets = range(start, start + SEGMENT_RECORDS)
-        self.broker.append_segment(partition, [value(offset) for offset in offsets])
+        self.broker.append_segment(
+            partition, [value(offset) for offset in offsets], keys=[key(offset) for offset in offsets]
+        )
         for offset in offsets:
-            record = Record(b"%d" % offset, value(offset), FIRST_TIMESTAMP_MS + offset)
+            record = Record(key(offset), value(offset), FIRST_TIMESTAMP_MS + offset)
             self.told[partition.topic_id].acknowledged((partition.topic, partition.partition), offset, record)
         self.ends[partition] = offsets.stop
 
@@ -177,12 +191,15 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
     With ``merges``, the files of a partition become one as soon as they may.
     """
     world = TieringWorld.reopen(root)
+    writer = world.writer()
     daemon = RepairingDaemon(
         world,
+        writer=writer,
         rules=(
             TopicRule(pattern="bookings", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             TopicRule(pattern="returns", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             replace(STRINGS, pattern="history", retention=RetentionRule(table=Keep(size_bytes=1))),
+            replace(STRINGS, pattern="again", latest_by_key=True, retention=RetentionRule(stream=Keep())),
             # Kafka deletes segments while the daemon is down, and the auditor reads all the same.
             replace(STRINGS, retention=RetentionRule(stream=Keep())),
         ),
@@ -191,9 +208,14 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
         ),
         merge_limits=EAGER if merges else None,
     )
+    latest = LatestLoop(
+        writer=writer, directory=root / "latest", configs_of=world.broker.port.topic_configs, clock=world.clock
+    )
     for _ in range(MOST_CYCLES):
         report, turn, moved = daemon.loop.cycle(), daemon.compaction.turn(), daemon.horizons.turn()
-        if not report.commits and not report.spool_bytes and not turn.has_tried and not moved:
+        latest.note_topics(report.led)
+        brought_on = any(one.committed for one in latest.round())
+        if not (report.commits or report.spool_bytes or turn.has_tried or moved or brought_on):
             break
     if "history" in world.broker.port.topic_configs(["history"]):
         asyncio.run(DoorClient(world, daemon.loop, segment_records=SEGMENT_RECORDS).do_the_brokers_share())
@@ -245,18 +267,29 @@ def audited(part: BrokersPart) -> dict[str, Any]:
         ]
         findings += audit(told, sights, [item for item in dropped if item is not None])
         record_count += sum(len(sight.records) for sight in sights)
+    newest = newest_offsets(world, part)
     reader.close()
     schemas_are_there = (part.root / "schemas" / "9.avsc").exists()
     raw = [table.topic for table in tables.values() if schemas_are_there and RepairCandidates().look(table).candidates]
     ends = {who: tables[who.topic_id].ledger[who.partition].end for who in part.ends}
     return {
-        "findings": [str(finding) for finding in findings],
+        "findings": [str(finding) for finding in findings] + ([] if newest == NEWEST else [f"newest are {newest}"]),
         "short": [f"{who} is tiered up to {ends[who]} of {end}" for who, end in part.ends.items() if ends[who] != end],
         "spooled": world.spooled_files(),
         "raw": raw,
         "unswept": [path for table in tables.values() if table.snapshot_id for path in unswept(world, table)],
         "records": record_count,
     }
+
+
+def newest_offsets(world: TieringWorld, part: BrokersPart) -> list[int]:
+    """Of the keys of the topic that has a table of them, in its present incarnation, which the daemon has come to."""
+    named = (catalogs.retired_identifier(("kafka", "again__latest"), who.topic_id) for who in part.ends)
+    older = [name for name in named if world.catalog.table_exists(name)]
+    tables = [world.catalog.load_table(name) for name in (("kafka", "again__latest"), *older)]
+    found = [sorted(table.scan().to_arrow()["kafka_offset"].to_pylist()) for table in tables]
+    assert all(one == found[0] for one in found), found
+    return found[0]
 
 
 def first_files(part: BrokersPart) -> int:

@@ -16,7 +16,7 @@ from engine.table.topic_table import TopicTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFiles:
+class PartitionNaming:
     """How one partition is to be named: data files and delete files that come, and those that go, each with the
     manifest that lists it, in the state whose line was ``planned_on`` (None: it had none)."""
 
@@ -31,7 +31,7 @@ class NameFiles(Change):
 
     producer = DeltaFiles
 
-    def __init__(self, planned: Mapping[int, PartitionFiles], *, planned_on: TopicTable) -> None:
+    def __init__(self, planned: Mapping[int, PartitionNaming], *, planned_on: TopicTable) -> None:
         self._planned = dict(sorted(planned.items()))
         self._planned_on = planned_on
         self.partitions = frozenset(planned)
@@ -60,7 +60,7 @@ class NameFiles(Change):
         )
 
 
-def _update(table: TopicTable, accepted: Mapping[int, PartitionFiles], *, begun_at: int) -> SnapshotUpdate:
+def _update(table: TopicTable, accepted: Mapping[int, PartitionNaming], *, begun_at: int) -> SnapshotUpdate:
     properties = {f"{LATEST_PREFIX}{partition}": files.line.to_json() for partition, files in accepted.items()}
     if table.foreign is not None:
         lost = (partition for partition in table.lines if partition not in accepted)

@@ -26,7 +26,7 @@ from engine.table.commit.change import Committed, ExpireSnapshots
 from engine.table.commit.erasure import EraseRecords
 from engine.table.commit.horizon_move import MoveHorizons
 from engine.table.commit.judge import check_older_incarnation, check_same, topic_id_of
-from engine.table.commit.latest_files import FollowColumns, NameFiles, PartitionFiles
+from engine.table.commit.latest_files import FollowColumns, NameFiles, PartitionNaming
 from engine.table.commit.range_append import AppendRanges, AppendResult, CommitResult, RangeAppend
 from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
 from engine.table.commit.schema_change import AddColumns, AddSchemas
@@ -262,7 +262,7 @@ class TableWriter:
             session.find_or_create(create)
         return session.commit(FollowColumns(stream=table)).table
 
-    def name_files(self, table: TopicTable, planned: Mapping[int, PartitionFiles]) -> Committed:
+    def name_files(self, table: TopicTable, planned: Mapping[int, PartitionNaming]) -> Committed:
         """Change what a ``__latest`` table names, in one Iceberg commit; each partition stands or falls by itself.
 
         ``table`` the state of it that this was planned on. Raises as ``commit``.

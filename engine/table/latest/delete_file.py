@@ -17,7 +17,7 @@ from pyiceberg.typedef import Record
 
 from engine.errors import Corrupt
 from engine.parquet.leaves import FIELD_ID_KEY
-from engine.table.data_file import data_folder
+from engine.table.data_file import FileName, data_path
 from engine.table.topic_table import TopicTable
 
 DELETED_PATH_ID = 2147483546
@@ -33,14 +33,12 @@ _SCHEMA = pa.schema(
 )
 
 
-def write_delete_file(
-    table: TopicTable, *, partition: int, data_path: str, positions: NDArray[np.int64], name: str
-) -> DataFile:
-    """A file, durable under ``name``, that takes the rows at ``positions`` (rising, one at least) out of a data file;
+def write_delete_file(table: TopicTable, name: FileName, *, data_file: str, positions: NDArray[np.int64]) -> DataFile:
+    """A file, durable under ``name``, that takes the rows at ``positions`` (rising, one at least) out of ``data_file``,
     as a manifest describes it. Its bounds name the data file whole: no reader opens it for another one.
     """
     count = len(positions)
-    paths = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([data_path]))
+    paths = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([data_file]))
     written = pa.BufferOutputStream()
     pq.write_table(
         pa.Table.from_arrays([paths.cast(pa.string()), pa.array(positions)], schema=_SCHEMA),
@@ -51,14 +49,14 @@ def write_delete_file(
         write_page_checksum=True,
     )
     content = written.getvalue()
-    path = f"{data_folder(table.location, table.topic_id)}/p={partition}/{name}-deletes.parquet"
+    path = data_path(table.location, table.topic_id, name)
     table.warehouse.write_bytes(path, content)
-    named = data_path.encode()
+    named = data_file.encode()
     entry = DataFile.from_args(
         content=DataFileContent.POSITION_DELETES,
         file_path=path,
         file_format=FileFormat.PARQUET,
-        partition=Record(partition),
+        partition=Record(name.partition),
         record_count=count,
         file_size_in_bytes=len(content),
         column_sizes={},
@@ -76,7 +74,7 @@ def write_delete_file(
     return entry
 
 
-def read_positions(table: TopicTable, path: str, data_path: str) -> NDArray[np.int64]:
+def read_positions(table: TopicTable, path: str, data_file: str) -> NDArray[np.int64]:
     """The positions that a file of ours takes out of a data file, rising. Raises Corrupt, Unavailable."""
     with table.warehouse.open_input(path) as source:
         try:
@@ -85,7 +83,7 @@ def read_positions(table: TopicTable, path: str, data_path: str) -> NDArray[np.i
             positions: NDArray[np.int64] = held.column(_POSITION).to_numpy()
         except (pa.ArrowException, OSError, KeyError) as error:
             raise _corrupt(table, path, f"a delete file can't be read: {error}") from error
-    if named != [data_path] or bool((np.diff(positions) <= 0).any()):
+    if named != [data_file] or bool((np.diff(positions) <= 0).any()):
         raise _corrupt(table, path, "a delete file is not one that Floeberg wrote")
     return positions
 

@@ -5,18 +5,16 @@ Source: the Iceberg table specification, "Manifests" and "Position Delete Files"
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from pyiceberg.io import FileIO, load_file_io
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntryStatus
-from pyiceberg.table import Table
+from pyiceberg.io import load_file_io
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
 from pyiceberg.typedef import Record
 
 from engine.errors import Corrupt, Invalid
 from engine.offset_range import OffsetRange
 from engine.table.adopted_range import ForeignFile
-from engine.table.catalog.access import translated_errors
 from engine.table.data_file import clustering_checksum_of, footer_checksum_of, parse_file_name
 from engine.table.latest.delete_file import DELETED_PATH_ID
 from engine.table.latest.keyed_rows import StreamFile
@@ -60,7 +58,7 @@ class NamedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedFiles:
+class PartitionNames:
     """Of one partition: data files by path, the delete files of each, and ``others``, which no commit of ours made."""
 
     data: Mapping[str, NamedFile] = field(default_factory=dict)
@@ -74,7 +72,7 @@ class NamedFilesReader:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[NamedFile, ...]] = {}
 
-    def files(self, table: TopicTable) -> Mapping[int, NamedFiles]:
+    def files(self, table: TopicTable) -> Mapping[int, PartitionNames]:
         """By partition; ``NO_PARTITION`` what has none. Raises Corrupt (a file is named twice too), Unavailable."""
         if table.manifest_list is None:
             return {}
@@ -140,7 +138,7 @@ def _bounded_range(entry: DataFile, offset_id: int) -> OffsetRange:
     return OffsetRange(start=int.from_bytes(lower, "little"), end=int.from_bytes(upper, "little") + 1)
 
 
-def _sorted_out(table: TopicTable, files: Collection[NamedFile]) -> NamedFiles:
+def _sorted_out(table: TopicTable, files: Collection[NamedFile]) -> PartitionNames:
     data = {file.path: file for file in files if file.content == DataFileContent.DATA}
     deletes = {file.deletes_from: file for file in files if file.deletes_from in data}
     kept = {file.path for file in deletes.values()}
@@ -152,7 +150,7 @@ def _sorted_out(table: TopicTable, files: Collection[NamedFile]) -> NamedFiles:
             file=table.manifest_list,
             next_step="drop it, without purging its files: it is built again",
         )
-    return NamedFiles(data=data, deletes={path: file for path, file in deletes.items() if path}, others=others)
+    return PartitionNames(data=data, deletes={path: file for path, file in deletes.items() if path}, others=others)
 
 
 def described_files(table: TopicTable, paths: Mapping[str, str | None]) -> Mapping[str, DataFile]:
@@ -174,22 +172,3 @@ def described_files(table: TopicTable, paths: Mapping[str, str | None]) -> Mappi
     if missing:
         raise Corrupt("no manifest lists a file of the table", topic=table.topic, file=min(missing))
     return found
-
-
-def named_by_latest(latest: Table) -> frozenset[str]:
-    """Every data file that a ``__latest`` table names in any snapshot it has: they lie under the topic's table, which
-    may name them no more, and must stay. Raises Unavailable, Corrupt: then nothing is known, and all must stay."""
-    with translated_errors("what the table names can't be told", table=tuple(latest.name())):
-        return frozenset(_data_paths(latest, latest.io))
-
-
-def _data_paths(table: Table, io: FileIO) -> Iterator[str]:
-    seen = set()
-    for snapshot in table.metadata.snapshots:
-        for manifest in snapshot.manifests(io):
-            if manifest.content != ManifestContent.DATA or manifest.manifest_path in seen:
-                continue
-            seen.add(manifest.manifest_path)
-            for entry in manifest.fetch_manifest_entry(io, discard_deleted=False):
-                if entry.status != ManifestEntryStatus.DELETED:
-                    yield entry.data_file.file_path
