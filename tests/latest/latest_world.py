@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+from pyiceberg.table import Table
 
 from engine.clock import SystemClock
 from engine.table.commit.replacement import FileReplacement
-from engine.table.commit.writer import TableWriter
 from engine.table.latest_line import LatestLine, parse_lines
 from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader, TableFile
@@ -66,11 +66,6 @@ class LatestDaemon:
         self.index.close()
 
 
-@dataclass(slots=True)
-class _Partition:
-    records: list[Record]
-
-
 class LatestWorld:
     """``records`` by partition, in the order of their offsets."""
 
@@ -79,7 +74,6 @@ class LatestWorld:
         self.tiering = TieringWorld(root)
         self.partitions = self.tiering.broker.create_topic(TOPIC, partitions=partitions)
         self.records: dict[int, list[Record]] = {partition.partition: [] for partition in self.partitions}
-        self.rule = rule
         self._loop = self.tiering.loop(rules=(rule,))
 
     def append(self, records: Sequence[Record], partition: int = 0) -> None:
@@ -89,6 +83,15 @@ class LatestWorld:
         )
         self.records[partition] += records
         assert self._loop.cycle().is_good
+
+    def create_again(self) -> None:
+        """The topic is deleted, and there is another of its name."""
+        broker = self.tiering.broker
+        for partition in self.partitions:
+            shutil.rmtree(broker.directory(partition))
+        broker.port.delete_topic(TOPIC)
+        self.partitions = broker.create_topic(TOPIC, partitions=len(self.partitions))
+        self.records = {partition.partition: [] for partition in self.partitions}
 
     def daemon(self, name: str = "index", limits: LatestLimits | None = None) -> LatestDaemon:
         return LatestDaemon(self, self.root / name, limits)
@@ -104,22 +107,9 @@ class LatestWorld:
         writer = self.tiering.writer()
         table = writer.open(TOPIC, self.partitions[0].topic_id)
         assert table is not None
-        writer.replace(table, [self.merged(table, files, clustering)])
+        assert writer.replace(table, [_merged(table, files, clustering)]).outcomes == (Outcome.COMMITTED,)
 
-    def merged(
-        self, table: TopicTable, files: Sequence[TableFile], clustering: Clustering | None = None
-    ) -> FileReplacement:
-        attempt = SystemClock().new_id()
-        done = merge_files(MergeTask(table=table.facts, files=tuple(files), attempt=attempt, clustering=clustering))
-        task = ReadBackTask(table=table.facts, file=done.new[0])
-        proof = proof_of(Verifier(), task, read_back(task))
-        assert isinstance(proof, VerifiedFile), proof
-        return FileReplacement(old=tuple(files), digest=done.digest, new=(proof,))
-
-    def replaced(self, writer: TableWriter, asked: FileReplacement) -> None:
-        assert writer.replace(self.stream(), [asked]).outcomes == (Outcome.COMMITTED,)
-
-    def latest_table(self):  # type: ignore[no-untyped-def]
+    def latest_table(self) -> Table:
         """As pyiceberg loads it."""
         return self.tiering.catalog.load_table(("kafka", f"{TOPIC}__latest"))
 
@@ -180,6 +170,15 @@ def connected() -> duckdb.DuckDBPyConnection:
     for extension in ("avro", "iceberg"):
         connection.execute(f"LOAD '{extension_file(extension)}'")
     return connection
+
+
+def _merged(table: TopicTable, files: Sequence[TableFile], clustering: Clustering | None) -> FileReplacement:
+    attempt = SystemClock().new_id()
+    done = merge_files(MergeTask(table=table.facts, files=tuple(files), attempt=attempt, clustering=clustering))
+    task = ReadBackTask(table=table.facts, file=done.new[0])
+    proof = proof_of(Verifier(), task, read_back(task))
+    assert isinstance(proof, VerifiedFile), proof
+    return FileReplacement(old=tuple(files), digest=done.digest, new=(proof,))
 
 
 def _shown(row: dict[str, object]) -> Shown:

@@ -41,9 +41,19 @@ class BrokerOnDisk:
         self._index_of: dict[Path, tuple[int, int]] = {}
 
     def create_topic(
-        self, topic: str, *, partitions: int = 1, native: bool = False, copy_disabled: bool = False
+        self,
+        topic: str,
+        *,
+        partitions: int = 1,
+        native: bool = False,
+        copy_disabled: bool = False,
+        cleanup: str = "delete",
     ) -> tuple[TopicIdPartition, ...]:
-        config = {"remote.storage.enable": str(native).lower(), "remote.log.copy.disable": str(copy_disabled).lower()}
+        config = {
+            "remote.storage.enable": str(native).lower(),
+            "remote.log.copy.disable": str(copy_disabled).lower(),
+            "cleanup.policy": cleanup,
+        }
         topic_id = self.port.create_topic(topic, partitions=partitions, config=config)
         created = tuple(
             TopicIdPartition(topic=topic, topic_id=topic_id, partition=number) for number in range(partitions)
