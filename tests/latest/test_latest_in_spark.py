@@ -59,6 +59,6 @@ def test_spark_shows_the_newest_of_each_key_and_counts_them(world: LatestWorld, 
 def test_spark_refuses_to_remove_what_the_table_names(
     world: LatestWorld, spark: SparkSqlProcess, statement: str
 ) -> None:
-    with pytest.raises(AssertionError, match="GC is disabled|gc.enabled"):
+    with pytest.raises(AssertionError, match=r"GC is disabled|gc\.enabled"):
         spark.sql(statement)
     world.check_current()
