@@ -18,6 +18,7 @@ from bench import (
     freshness,
     growth,
     history,
+    latest,
     quiet_partitions,
     random_fetch,
     reference,
@@ -54,6 +55,7 @@ GROUPS = {
     "compaction": "merging files, and Spark's rewrite_data_files on the same ones; SQL before and after; growth",
     "freshness": "from produce to visible in DuckDB, by rate and freshness_ms",
     "small_ranges": "what a small range costs, in process and in Spark",
+    "latest": "the table of each key's newest record: built, and brought on by updates",
     "clustering": "files in windows sorted by columns: selective SQL, replay, cold fetches, size",
 }
 _DROPPED_TIMEOUT_SECONDS = 300.0
@@ -65,7 +67,7 @@ Say = Callable[[str], None]
 class Scale:
     """How much is measured: orders in each topic, bytes of a segment, repetitions, random fetches, commits a table,
     quiet partitions and for how long, MiB/s of fresh records, small files under SQL, slices after which a table's
-    growth is looked at, commits after which its history is."""
+    growth is looked at, commits after which its history is, keys of a table of newest records."""
 
     order_count: int
     segment_bytes: int
@@ -78,6 +80,7 @@ class Scale:
     sql_files: int = 10_000
     growth_commits: tuple[int, ...] = growth.COMMITS
     history_commits: tuple[int, ...] = history.COMMITS
+    latest_keys: tuple[int, ...] = latest.KEY_COUNTS
 
 
 def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -> list[Measurement]:
@@ -88,17 +91,7 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
         say(GROUPS["values"])
         found += value_formats.measure(repetitions=scale.repetitions)
         found += value_shares.measure(folder / "values")
-    if wanted - {
-        "values",
-        "native",
-        "idle",
-        "commits",
-        "compaction",
-        "history",
-        "freshness",
-        "small_ranges",
-        "clustering",
-    }:
+    if wanted & {"structured_streaming", "tiering", "stages"}:
         found += _on_plain_broker(folder / "plain", scale, wanted, say)
     if "native" in wanted:
         say(GROUPS["native"])
@@ -122,6 +115,9 @@ def run(folder: Path, scale: Scale, *, only: Collection[str] | None, say: Say) -
     if "idle" in wanted:
         say(GROUPS["idle"])
         found += quiet_partitions.measure(folder / "idle", sizes=scale.quiet_partitions, seconds=scale.quiet_seconds)
+    if "latest" in wanted:
+        say(GROUPS["latest"])
+        found += latest.measure(folder / "latest", key_counts=scale.latest_keys)
     if "clustering" in wanted:
         say(GROUPS["clustering"])
         clustered = clustering.Scale(repetitions=scale.repetitions, fetches=scale.fetches)

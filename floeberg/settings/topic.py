@@ -72,8 +72,8 @@ class TopicSettings(Section):
     still open may wait; ``"closed"`` waits for it to close. A format with options has them in a table of its name,
     for keys with ``key_`` before it: ``csv``, ``key_csv``. ``cluster_by``: the columns that compaction sorts rows by,
     in windows of ``cluster_window_rows``; none for stream order. ``latest_by_key``: whether a second table shows the
-    newest record of each key; without, where the topic's ``cleanup.policy`` holds ``compact``. ``retention``: how long records
-    are kept.
+    newest record of each key; without, where the topic's ``cleanup.policy`` holds ``compact``. ``retention``: how long
+    records are kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", str_strip_whitespace=True)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench import commit_rate, compacted_sql, freshness, growth, history, small_ranges
+from bench import commit_rate, compacted_sql, freshness, growth, history, latest, small_ranges
 from bench.machine import Machine
 from bench.measurement import Measurement, ratio
 from bench.plan import Scale, run
@@ -67,6 +67,12 @@ def test_commits_of_several_processes_all_land_and_are_counted(tmp_path: Path) -
     assert len(found["commits.wait_ms_sqlite_2"].samples) == 6
     assert found["commits.most_attempts_sqlite_2"].middle == 1, "writers that take turns meet no conflict"
     assert found["commits.per_minute_sqlite_2"].middle > 0
+
+
+def test_newest_records_are_built_brought_on_and_compared_with_sql(tmp_path: Path) -> None:
+    found = {one.key: one for one in latest.measure(tmp_path, key_counts=[200], updates=500)}
+    assert len(found["latest.200_keys.commit"].samples) == latest.COMMITS
+    assert found["latest.200_keys.updates"].middle > 0
 
 
 @pytest.mark.broker

@@ -111,6 +111,15 @@ def test_columns_that_a_topic_is_clustered_by_reach_its_rule(tmp_path: Path) -> 
     assert plain.clustering is None
 
 
+def test_whether_the_newest_records_have_a_table_reaches_the_rule(tmp_path: Path) -> None:
+    text = "".join(
+        f'[[topics]]\nname = "{name}"\n{setting}\n'
+        for name, setting in (("a", "latest_by_key = true"), ("b", "latest_by_key = false"), ("c", ""))
+    )
+    rules = topic_rules(load(tmp_path, LEAST + text), SchemaSources(tmp_path, SystemClock()))
+    assert [rule.latest_by_key for rule in rules] == [True, False, None]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

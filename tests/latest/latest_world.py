@@ -18,7 +18,9 @@ from engine.table.merge.merge_files import MergeTask, merge_files
 from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.table.topic_table import TopicTable
 from engine.table.windows import Clustering
+from floeberg.duckdb_condition import DuckdbCondition
 from floeberg.duckdb_session import extension_file
+from floeberg.erasure import Eraser
 from latest.key_index import KeyIndex
 from latest.latest_limits import LatestLimits
 from latest.topic_latest import LatestTurn, TopicLatest
@@ -74,6 +76,7 @@ class LatestWorld:
         self.tiering = TieringWorld(root)
         self.partitions = self.tiering.broker.create_topic(TOPIC, partitions=partitions)
         self.records: dict[int, list[Record]] = {partition.partition: [] for partition in self.partitions}
+        self.erased: set[tuple[int, int]] = set()
         self._loop = self.tiering.loop(rules=(rule,))
 
     def append(self, records: Sequence[Record], partition: int = 0) -> None:
@@ -109,6 +112,15 @@ class LatestWorld:
         assert table is not None
         assert writer.replace(table, [_merged(table, files, clustering)]).outcomes == (Outcome.COMMITTED,)
 
+    def erase(self, condition: str, *offsets: tuple[int, int]) -> None:
+        """The records at ``offsets``, by partition, for good."""
+        writer = self.tiering.writer()
+        table = self.stream()
+        eraser = Eraser(catalog=self.tiering.catalog, writer=writer, clock=self.tiering.clock)
+        report = eraser.erase(table, DuckdbCondition(table, condition), where=condition)
+        assert report.record_count == len(offsets)
+        self.erased |= set(offsets)
+
     def latest_table(self) -> Table:
         """As pyiceberg loads it."""
         return self.tiering.catalog.load_table(("kafka", f"{TOPIC}__latest"))
@@ -125,7 +137,7 @@ class LatestWorld:
         for partition, end in (self.ends() if ends is None else ends).items():
             newest: dict[bytes, tuple[int, bytes | None]] = {}
             for offset, (key, value) in enumerate(self.records[partition][:end]):
-                if key is not None:
+                if key is not None and (partition, offset) not in self.erased:
                     newest[key] = (offset, value)
             shown += [(partition, at, key, value) for key, (at, value) in newest.items() if value is not None]
         return sorted(shown)

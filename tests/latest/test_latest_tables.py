@@ -217,6 +217,31 @@ def test_daemons_of_different_partitions_meet_in_one_table(tmp_path: Path) -> No
     two.end()
 
 
+def test_older_record_is_the_newest_once_the_newer_ones_are_erased_and_the_index_knows_no_more(tmp_path: Path) -> None:
+    world = LatestWorld(tmp_path)
+    world.append(ABC)
+    daemon, other = world.daemon(), world.daemon("other")
+    daemon.bring_up()
+    other.bring_up()
+    world.append([(b"a", b"5"), (b"b", None), (b"a secret", b"7")])
+    daemon.bring_up()
+    world.check_current()
+    # The newest of one key, the tombstone of another, all of a third.
+    world.erase("kafka_offset >= 4", (0, 4), (0, 5), (0, 6))
+    daemon.bring_up()
+    world.check_current()
+    assert [key for _, _, key, _ in world.shown()] == [b"b", b"a", b"c"]
+    world.append([(b"b", b"8")])
+    # And a daemon whose index is of before the erasure.
+    other.bring_up()
+    world.check_current()
+    daemon.end()
+    other.end()
+    files = [path.read_bytes() for path in (tmp_path / "index").glob("*.sst")]
+    assert files
+    assert not any(b"a secret" in content for content in files)
+
+
 def test_table_that_was_dropped_is_built_again(world: LatestWorld) -> None:
     world.append(ABC)
     daemon = world.daemon()

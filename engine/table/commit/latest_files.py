@@ -10,7 +10,7 @@ from pyiceberg.manifest import DataFile
 from engine.table.commit.change import Change, Decision, SchemaUpdate, SnapshotUpdate
 from engine.table.latest_line import LATEST_PREFIX, NO_LINE, LatestLine
 from engine.table.ledger import Outcome
-from engine.table.properties import COLUMNS_PROPERTY
+from engine.table.properties import COLUMNS_PROPERTY, ERASED_PREFIX
 from engine.table.sealed_snapshot import DeltaFiles
 from engine.table.topic_table import TopicTable
 
@@ -65,8 +65,15 @@ def _update(table: TopicTable, accepted: Mapping[int, PartitionNaming], *, begun
     if table.foreign is not None:
         lost = (partition for partition in table.lines if partition not in accepted)
         properties |= {f"{LATEST_PREFIX}{partition}": NO_LINE for partition in lost}
+    ends = {f"{LATEST_PREFIX}{partition}": str(files.line.end) for partition, files in accepted.items()}
+    # No snapshot from before an erasure is kept: the old files, which it names, are to go.
+    erased = {
+        f"{ERASED_PREFIX}{partition}": str(files.line.erased)
+        for partition, files in accepted.items()
+        if files.line.erased != (0 if files.planned_on is None else files.planned_on.erased)
+    }
     return SnapshotUpdate(
-        summary={f"{LATEST_PREFIX}{partition}": str(files.line.end) for partition, files in accepted.items()},
+        summary={**ends, **erased},
         properties=properties,
         entries=tuple(entry for files in accepted.values() for entry in files.coming),
         begun_at=begun_at,

@@ -15,6 +15,7 @@ from serving.status.daemon_status import (
     BoundUse,
     CompactionStatus,
     DaemonStatus,
+    LatestStatus,
     Phase,
     SchemaSourceStatus,
     TableSweepStatus,
@@ -192,6 +193,26 @@ def test_schema_registry_that_is_away_is_shown_and_leaves_the_daemon_ready() -> 
     assert samples["floeberg_schema_questions_total", "failed", "r"] == 6
     assert samples["floeberg_schema_questions_total", "answered", "r"] == 1
     assert DaemonStatus.from_dict(status.to_dict()) == status
+
+
+def test_tables_of_newest_records_are_shown_and_one_that_does_not_get_on_needs_a_look() -> None:
+    assert "Latest per key" not in client_of(RUNNING).get("/").text
+    latest = LatestStatus(tables=2, behind_offsets=1200, commits=3, rows=4000, builds=1, last_commit_ms=1_050_000)
+    status = replace(RUNNING, latest=latest)
+    client = client_of(status)
+    page = client.get("/").text
+    assert "2 tables, 1,200 offsets behind" in page
+    assert "4,000 rows in 3 commits, 1 partitions built whole; last 10 s ago" in page
+    found = samples_of(client.get("/metrics").text)
+    assert found["floeberg_latest_behind_offsets",] == 1200
+    assert found["floeberg_latest_rows_total",] == 4000
+    assert found["floeberg_latest_last_commit_timestamp_seconds",] == 1050
+    assert status.is_healthy
+    assert DaemonStatus.from_dict(json.loads(json.dumps(status.to_dict()))) == status
+    stuck = replace(status, latest=replace(latest, problems=("the index of keys can't be used",)))
+    assert not stuck.is_healthy
+    assert "the index of keys can&#x27;t be used" in client_of(stuck).get("/").text
+    assert samples_of(client_of(stuck).get("/metrics").text)["floeberg_latest_problems",] == 1
 
 
 def test_compaction_is_shown_and_what_it_met_damaged_needs_a_look() -> None:
