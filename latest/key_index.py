@@ -29,18 +29,23 @@ LARGEST_OPEN_FILES = 64
 FILTER_BITS = 10
 """A key of its own: one read in a hundred is in vain for a key that is new."""
 
+PRUNED_AT_ONCE = 10_000
+"""Keys in one batch, which is in memory."""
+
 _FOLDED, _KEY = b"\x00", b"\x01"
 _OFFSET = struct.Struct(">q")
-_FOLD = struct.Struct(">qq")
+_FOLD = struct.Struct(">qqq")
 NOT_THERE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """Below ``end`` all records of a partition are known that were there when ``erased`` had been erased from it."""
+    """Below ``end`` all records of a partition are known that were there when ``erased`` had been erased from it; of
+    keys whose newest record lies below ``pruned`` nothing is known."""
 
     end: int
     erased: int
+    pruned: int = 0
 
 
 class KeyIndex:
@@ -59,8 +64,8 @@ class KeyIndex:
         found = self._do(lambda database: database.get(_FOLDED + _prefix(partition)))
         if found is None:
             return None
-        end, erased = _FOLD.unpack(found)
-        return Folded(end=end, erased=erased)
+        end, erased, pruned = _FOLD.unpack(found)
+        return Folded(end=end, erased=erased, pruned=pruned)
 
     def newest(self, partition: TopicIdPartition, keys: Sequence[bytes]) -> NDArray[np.int64]:
         """The offset of each key, ``NOT_THERE`` for those that have none. Raises Unavailable."""
@@ -88,8 +93,12 @@ class KeyIndex:
                 batch.put(prefix + key, encoded[8 * at : 8 * at + 8])
             else:
                 batch.delete(prefix + key)
-        batch.put(_FOLDED + _prefix(partition), _FOLD.pack(folded.end, folded.erased))
+        batch.put(_FOLDED + _prefix(partition), _packed(folded))
         self._do(lambda database: database.write(batch))
+
+    def prune(self, partition: TopicIdPartition, folded: Folded) -> int:
+        """Let the keys go whose newest record lies below ``folded.pruned``; how many. Raises Unavailable."""
+        return self._do(lambda database: _pruned(database, partition, folded))
 
     def forget(self, partition: TopicIdPartition) -> None:
         """Everything of a partition, its keys' bytes too. Raises Unavailable."""
@@ -144,6 +153,28 @@ class KeyIndex:
             self._database = None
         if "corruption" in str(error).casefold():
             shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _pruned(database: Rdict, partition: TopicIdPartition, folded: Folded) -> int:
+    prefix = _KEY + _prefix(partition)
+    batch, waiting, gone = WriteBatch(raw_mode=True), 0, 0
+    for key, offset in database.items(from_key=prefix):
+        if not key.startswith(prefix):
+            break
+        if _OFFSET.unpack(offset)[0] < folded.pruned:
+            batch.delete(key)
+            gone += 1
+            waiting += 1
+        if waiting == PRUNED_AT_ONCE:
+            database.write(batch)
+            batch, waiting = WriteBatch(raw_mode=True), 0
+    batch.put(_FOLDED + _prefix(partition), _packed(folded))
+    database.write(batch)
+    return gone
+
+
+def _packed(folded: Folded) -> bytes:
+    return _FOLD.pack(folded.end, folded.erased, folded.pruned)
 
 
 def _prefix(partition: TopicIdPartition, *, next_one: bool = False) -> bytes:

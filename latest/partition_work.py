@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import structlog
@@ -79,6 +79,7 @@ class PartitionWork:
         self._attempt = attempt
         self._reader = KeyedFiles(stream)
         self._written = 0
+        self._pruned: dict[int, int] = {}
 
     def prepare(self, partition: int, files: Sequence[StreamFile], named: PartitionNames) -> Prepared | None:
         """None where the table is as it should be. Raises Corrupt, Unavailable.
@@ -117,10 +118,16 @@ class PartitionWork:
         if known is not None and known.erased != self._erased(of.partition):
             self._index.forget(of)
             known = None
+        line = self._stream.ledger[of.partition]
+        if known is not None and line.table_start - known.pruned > line.end - line.table_start:
+            # As much has left the table as it has: keys that come once would fill the disk.
+            known = replace(known, pruned=line.table_start)
+            self._index.prune(of, known)
+        self._pruned[of.partition] = 0 if known is None else known.pruned
         state = PartitionState(
             folded=None if known is None else known.end,
             line_end=line_end,
-            stream_end=self._stream.ledger[of.partition].end,
+            stream_end=line.end,
             files=tuple(files),
             named=named,
         )
@@ -136,7 +143,8 @@ class PartitionWork:
     def note(self, partition: int, fold: Fold) -> None:
         """The index knows a fold. Raises Unavailable."""
         of = TopicIdPartition(topic=self._stream.topic, topic_id=self._stream.topic_id, partition=partition)
-        folded = Folded(end=fold.range.end, erased=self._erased(partition))
+        pruned = self._pruned[partition]
+        folded = Folded(end=fold.range.end, erased=self._erased(partition), pruned=pruned)
         self._index.write(of, folded=folded, keys=fold.keys, offsets=fold.offsets, is_shown=fold.is_shown)
 
     def _erased(self, partition: int) -> int:

@@ -77,6 +77,7 @@ class LatestWorld:
         self.partitions = self.tiering.broker.create_topic(TOPIC, partitions=partitions)
         self.records: dict[int, list[Record]] = {partition.partition: [] for partition in self.partitions}
         self.erased: set[tuple[int, int]] = set()
+        self.table_start = 0
         self._loop = self.tiering.loop(rules=(rule,))
 
     def append(self, records: Sequence[Record], partition: int = 0) -> None:
@@ -112,6 +113,12 @@ class LatestWorld:
         assert table is not None
         assert writer.replace(table, [_merged(table, files, clustering)]).outcomes == (Outcome.COMMITTED,)
 
+    def move_horizon(self, to: int) -> None:
+        """The table's, of the first partition; consumers have the records still."""
+        table = self.tiering.writer().move_horizons(self.stream(), table_starts={0: to})
+        assert table.ledger[0].table_start == to
+        self.table_start = to
+
     def erase(self, condition: str, *offsets: tuple[int, int]) -> None:
         """The records at ``offsets``, by partition, for good."""
         writer = self.tiering.writer()
@@ -137,7 +144,8 @@ class LatestWorld:
         for partition, end in (self.ends() if ends is None else ends).items():
             newest: dict[bytes, tuple[int, bytes | None]] = {}
             for offset, (key, value) in enumerate(self.records[partition][:end]):
-                if key is not None and (partition, offset) not in self.erased:
+                is_there = offset >= self.table_start and (partition, offset) not in self.erased
+                if key is not None and is_there:
                     newest[key] = (offset, value)
             shown += [(partition, at, key, value) for key, (at, value) in newest.items() if value is not None]
         return sorted(shown)

@@ -52,6 +52,17 @@ def test_forgotten_partition_leaves_no_key_and_takes_no_other_along(tmp_path: Pa
     index.close()
 
 
+def test_keys_whose_newest_record_left_the_table_are_let_go(tmp_path: Path) -> None:
+    index = KeyIndex(tmp_path)
+    write(index, ONE, 30_000, {b"%05d" % number: number for number in range(30_000)})
+    write(index, NEXT, 4, {b"a": 1})
+    assert index.prune(ONE, Folded(end=30_000, erased=7, pruned=29_998)) == 29_998
+    assert index.folded(ONE) == Folded(end=30_000, erased=7, pruned=29_998)
+    assert index.newest(ONE, [b"00000", b"29997", b"29998", b"29999"]).tolist() == [NOT_THERE] * 2 + [29_998, 29_999]
+    assert index.newest(NEXT, [b"a"]).tolist() == [1]
+    index.close()
+
+
 def test_damaged_index_is_removed_and_begun_again(tmp_path: Path) -> None:
     index = KeyIndex(tmp_path)
     write(index, ONE, 1, {b"a": 0})

@@ -242,6 +242,32 @@ def test_older_record_is_the_newest_once_the_newer_ones_are_erased_and_the_index
     assert not any(b"a secret" in content for content in files)
 
 
+def test_what_left_the_table_at_its_horizon_is_not_shown_and_the_index_lets_its_keys_go(world: LatestWorld) -> None:
+    world.append(ABC)
+    world.append([(b"e", b"5"), (b"a", b"6")])
+    world.append([(b"f", b"7")])
+    daemon = world.daemon()
+    daemon.bring_up()
+    world.move_horizon(len(ABC))
+    daemon.bring_up()
+    world.check_current()
+    assert [key for _, _, key, _ in world.shown()] == [b"e", b"a", b"f"]
+    world.append([(b"b", b"8"), (b"e", None)])
+    daemon.bring_up()
+    world.check_current()
+    # As much had gone as was left, so keys went; two records more are no reason.
+    world.move_horizon(len(ABC) + 2)
+    daemon.bring_up()
+    world.check_current()
+    assert daemon.index.newest(world.partitions[0], [b"c", b"a", b"f", b"b"]).tolist() == [-1, 5, 6, 7]
+    daemon.end()
+    other = world.daemon("other")
+    world.tiering.catalog.drop_table(("kafka", f"{TOPIC}__latest"))
+    other.bring_up()
+    world.check_current()
+    other.end()
+
+
 def test_table_that_was_dropped_is_built_again(world: LatestWorld) -> None:
     world.append(ABC)
     daemon = world.daemon()
