@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import structlog
 from numpy.typing import NDArray
 from pyiceberg.manifest import DataFile
 
+from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.table.commit.latest_files import PartitionNaming
 from engine.table.data_file import FileName
@@ -49,6 +51,19 @@ class Prepared:
     files: PartitionNaming
     fold: Fold | None
     rows: int
+
+
+class _LostRows(Exception):
+    """What is visible is to be found out from the topic's table alone."""
+
+
+@contextmanager
+def _named_rows() -> Iterator[None]:
+    """What only the ``__latest`` table names, and may be damaged or gone, is read inside."""
+    try:
+        yield
+    except Corrupt as error:
+        raise _LostRows(str(error)) from error
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,12 +119,12 @@ class PartitionWork:
                     rows = self._fold_in(of, files, plan.fold)
                     return self._built(of, files, named, plan, line, rows)
                 case Step.ADVANCE:
-                    prepared = self._advanced(of, files, named, plan, line)
-                    if prepared is not None:
-                        return prepared
-                    _log.info("latest_lost_rows", topic=of.topic, partition=partition)
-                    self._index.forget(of)
-                    line_end = None
+                    try:
+                        return self._advanced(of, files, named, plan, line)
+                    except _LostRows as lost:
+                        _log.warning("latest_is_built_again", topic=of.topic, partition=partition, why=str(lost))
+                        self._index.forget(of)
+                        line_end = None
 
     def _plan(
         self, of: TopicIdPartition, files: Sequence[StreamFile], named: PartitionNames, line_end: int | None
@@ -192,8 +207,8 @@ class PartitionWork:
         named: PartitionNames,
         plan: PartitionPlan,
         line: LatestLine | None,
-    ) -> Prepared | None:
-        """None where a visible row is in no file any more that took the place of its own."""
+    ) -> Prepared:
+        """Raises _LostRows where it can't be told from the table what is visible."""
         (fold,) = folds(self._reader, files, plan.fold, _ALL)
         older = self._index.newest(of, fold.keys)
         superseded = np.sort(older[older >= 0])
@@ -215,7 +230,7 @@ class PartitionWork:
         self._drop_gone(made, files, named)
         horizon = files[0].range.start if files else plan.until
         if found != int(np.count_nonzero(moved >= horizon)):
-            return None
+            raise _LostRows("a visible row is in no file any more")
         return Prepared(files=self._settled(made, line, self._line(of.partition, plan)), fold=fold, rows=fold.rows)
 
     def _moved(self, wanted: FilePlan, named: PartitionNames) -> NDArray[np.int64]:
@@ -226,7 +241,8 @@ class PartitionWork:
             gone = self._gone_positions(file.path, named)
             assert gone is not None, "what goes is named"
             is_visible[gone] = False
-            found.append(self._reader.offsets(file)[is_visible])
+            with _named_rows():
+                found.append(self._reader.offsets(file)[is_visible])
         return np.sort(np.concatenate(found))
 
     def _gone_positions(self, path: str, named: PartitionNames) -> NDArray[np.int64] | None:
@@ -236,7 +252,8 @@ class PartitionWork:
         deletes = named.deletes.get(path)
         if deletes is None:
             return np.empty(0, np.int64)
-        return read_positions(self._latest, deletes.path, path)
+        with _named_rows():
+            return read_positions(self._latest, deletes.path, path)
 
     def _name(
         self,

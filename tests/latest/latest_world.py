@@ -11,6 +11,7 @@ from pyiceberg.table import Table
 
 from engine.clock import SystemClock
 from engine.table.commit.replacement import FileReplacement
+from engine.table.commit.writer import TableWriter
 from engine.table.latest_line import LatestLine, parse_lines
 from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader, TableFile
@@ -24,6 +25,8 @@ from floeberg.erasure import Eraser
 from latest.key_index import KeyIndex
 from latest.latest_limits import LatestLimits
 from latest.topic_latest import LatestTurn, TopicLatest
+from retention.sweep_limits import SweepLimits
+from retention.table_sweep import TableSweep
 from tests.tiering.tiering_world import STRINGS, TieringWorld
 from topics.topic_rule import TopicRule
 from workers.workers import ReadBackTask, proof_of, read_back
@@ -118,6 +121,20 @@ class LatestWorld:
         table = self.tiering.writer().move_horizons(self.stream(), table_starts={0: to})
         assert table.ledger[0].table_start == to
         self.table_start = to
+
+    def sweep(self, writer: TableWriter, *, is_latest: bool) -> TableSweep:
+        """Of the topic's table, or of the one of its newest records."""
+        return TableSweep(
+            topic=TOPIC,
+            topic_id=self.partitions[0].topic_id,
+            catalog=self.tiering.catalog,
+            namespace="kafka",
+            writer=writer,
+            clock=self.tiering.clock,
+            limits=SweepLimits(),
+            folder=self.root / "sightings",
+            is_latest=is_latest,
+        )
 
     def erase(self, condition: str, *offsets: tuple[int, int]) -> None:
         """The records at ``offsets``, by partition, for good."""

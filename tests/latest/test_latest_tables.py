@@ -11,13 +11,15 @@ import pytest
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.schema import Schema
 
-from engine.errors import Corrupt, FloebergError, Invalid
+from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
 from engine.fault_points import FaultPoint, armed
 from engine.table.commit.judge import SOMEBODY_ELSE
 from engine.table.reachability import ReachableFiles
 from engine.table.windows import Clustering
+from retention.sweep_limits import SweepLimits
 from tests.engine.table.foreign.foreign_rewrites import rewrite_in_no_order
 from tests.latest.latest_world import TOPIC, LatestWorld, Record
+from tests.support.fault_hooks import once
 from tests.tiering.tiering_world import STRINGS
 from topics.topic_rule import TopicRule
 
@@ -266,6 +268,72 @@ def test_what_left_the_table_at_its_horizon_is_not_shown_and_the_index_lets_its_
     other.bring_up()
     world.check_current()
     other.end()
+
+
+def test_delete_file_that_is_gone_is_written_again(world: LatestWorld) -> None:
+    world.append(ABC)
+    daemon = world.daemon()
+    daemon.bring_up()
+    (deletes,) = world.latest_table().inspect.delete_files().to_pylist()
+    Path(deletes["file_path"].removeprefix("file://")).unlink()
+    world.append([(b"c", b"5")])
+    daemon.bring_up()
+    world.check_current()
+    daemon.end()
+
+
+def test_sweep_takes_what_failed_turns_left_and_nothing_that_is_named(world: LatestWorld) -> None:
+    world.append(ABC)
+    daemon = world.daemon()
+    daemon.bring_up()
+    for value in (b"5", b"6", b"7"):
+        world.append([(b"a", value)])
+        with armed(once(FaultPoint.LATEST_DELETES_WRITTEN, stopped)), pytest.raises(Unavailable):
+            daemon.turn()
+        daemon.bring_up()
+    world.merge(world.files())  # what it replaces, __latest names alone
+    view = daemon.writer.latest_session(TOPIC, world.partitions[0].topic_id).open()
+    assert view is not None
+    before = set(view.warehouse.list(f"{view.location}/data"))
+    left = len(before) - world.latest_table().inspect.all_delete_files().num_rows
+    assert left > 0
+    for is_latest in (False, True):
+        sweep = world.sweep(daemon.writer, is_latest=is_latest)
+        assert sweep.turn().held is None
+    world.tiering.clock.ahead_ms += SweepLimits().grace_ms
+    # As long after the fence that the sweep puts up as it takes.
+    removed = {is_latest: world.sweep(daemon.writer, is_latest=is_latest).turn().removed for is_latest in (False, True)}
+    assert (removed[False].files, removed[True].files) == (0, left)
+    world.check()
+    daemon.bring_up()
+    world.check_current()
+    daemon.end()
+
+
+def stopped() -> None:
+    raise Unavailable("stopped")
+
+
+def test_turn_that_was_stopped_until_its_files_may_be_swept_writes_them_again(world: LatestWorld) -> None:
+    world.append(ABC)
+    daemon, other = world.daemon(), world.daemon("other")
+    daemon.bring_up()
+    world.append([(b"a", b"5")])
+    fenced: list[FaultPoint] = []
+
+    def fence(point: FaultPoint) -> None:
+        if point is FaultPoint.LATEST_DELETES_WRITTEN and not fenced:
+            fenced.append(point)
+            view = other.writer.latest_session(TOPIC, world.partitions[0].topic_id).open()
+            assert view is not None
+            other.writer.fence_sweep(view, view.sequence_number, is_latest=True)
+
+    with armed(fence), pytest.raises(Unavailable, match="may have been swept"):
+        daemon.turn()
+    world.check()
+    daemon.bring_up()
+    world.check_current()
+    daemon.end()
 
 
 def test_table_that_was_dropped_is_built_again(world: LatestWorld) -> None:

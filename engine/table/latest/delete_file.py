@@ -89,12 +89,7 @@ def read_positions(table: TopicTable, path: str, data_file: str) -> NDArray[np.i
 
 
 def _corrupt(table: TopicTable, path: str, problem: str) -> Corrupt:
-    return Corrupt(
-        problem,
-        topic=table.topic,
-        file=path,
-        next_step="drop the __latest table, without purging its files: it is built again",
-    )
+    return Corrupt(problem, topic=table.topic, file=path)
 
 
 def _long(value: Any) -> bytes:
