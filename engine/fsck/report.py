@@ -48,6 +48,8 @@ class Damage(StrEnum):
     """Offsets that the ledger counts and no file holds."""
     LEDGER_MISMATCH = "ledger_mismatch"
     """The ledger says something else than the files do."""
+    LATEST_DIFFERS = "latest_differs"
+    """The second table shows other records than the newest of each key."""
     LOG_DIFFERS = "log_differs"
     """The broker's log holds other records in a range than the table."""
     LOG_UNREADABLE = "log_unreadable"

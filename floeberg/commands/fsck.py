@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,9 @@ def fsck(
     with_log: Annotated[bool, typer.Option(help="Compare with what the broker's log directories still have.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Prove that tables hold every record exactly once, that their files are whole, and that the log agrees."""
+    """Prove that tables hold every record exactly once, that their files are whole, and that the log agrees; and that a
+    table of the newest records shows those."""
+    from floeberg.duckdb_latest import latest_findings
     from floeberg.table_survey import survey_tables
 
     command = CommandContext.of(context)
@@ -46,7 +49,10 @@ def fsck(
         for report in reports:
             show_report(report)
     for table in survey.tables:
-        reports.append(_check(survey, table, log_dirs, may_be_compacted=table.topic in compacted))
+        report = _check(survey, table, log_dirs, may_be_compacted=table.topic in compacted)
+        # Of a table that is damaged itself, the second one can say nothing more.
+        more = latest_findings(command.catalog, table) if report.is_healthy else ()
+        reports.append(replace(report, findings=(*report.findings, *more)))
         if not as_json:
             show_report(reports[-1])
     if as_json:

@@ -13,9 +13,11 @@ from pyiceberg.schema import Schema
 
 from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
 from engine.fault_points import FaultPoint, armed
+from engine.fsck.report import Damage
 from engine.table.commit.judge import SOMEBODY_ELSE
 from engine.table.reachability import ReachableFiles
 from engine.table.windows import Clustering
+from floeberg.duckdb_latest import latest_findings
 from retention.sweep_limits import SweepLimits
 from tests.engine.table.foreign.foreign_rewrites import rewrite_in_no_order
 from tests.latest.latest_world import TOPIC, LatestWorld, Record
@@ -333,6 +335,28 @@ def test_turn_that_was_stopped_until_its_files_may_be_swept_writes_them_again(wo
     world.check()
     daemon.bring_up()
     world.check_current()
+    daemon.end()
+
+
+def test_proof_finds_what_is_shown_and_should_not_be_and_what_is_not_shown(world: LatestWorld) -> None:
+    world.append(ABC)
+    world.append([(b"e", b"5"), (b"a", b"6"), (b"b", None), (None, b"8"), (b"\xff", b"9")])
+    assert latest_findings(world.tiering.catalog, world.stream()) == ()
+    daemon = world.daemon()
+    daemon.bring_up()
+    world.append([(b"a", b"10")])  # not known of yet
+    assert latest_findings(world.tiering.catalog, world.stream()) == ()
+    table = world.latest_table()
+    rows = table.scan("kafka_offset = 3").to_arrow()
+    table.append(rows)
+    table.delete("kafka_offset = 4")
+    found = latest_findings(world.tiering.catalog, world.stream())
+    assert [(one.damage, one.partition, str(one.range)) for one in found] == [
+        (Damage.LATEST_DIFFERS, 0, "[4, 5)"),
+        (Damage.LATEST_DIFFERS, 0, "[3, 4)"),
+    ]
+    daemon.bring_up()
+    assert latest_findings(world.tiering.catalog, world.stream()) == ()
     daemon.end()
 
 
