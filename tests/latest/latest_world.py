@@ -80,7 +80,7 @@ class LatestWorld:
         self.partitions = self.tiering.broker.create_topic(TOPIC, partitions=partitions)
         self.records: dict[int, list[Record]] = {partition.partition: [] for partition in self.partitions}
         self.erased: set[tuple[int, int]] = set()
-        self.table_start = 0
+        self.starts = dict.fromkeys(range(partitions), 0)
         self._loop = self.tiering.loop(rules=(rule,))
 
     def append(self, records: Sequence[Record], partition: int = 0) -> None:
@@ -116,11 +116,11 @@ class LatestWorld:
         assert table is not None
         assert writer.replace(table, [_merged(table, files, clustering)]).outcomes == (Outcome.COMMITTED,)
 
-    def move_horizon(self, to: int) -> None:
-        """The table's, of the first partition; consumers have the records still."""
-        table = self.tiering.writer().move_horizons(self.stream(), table_starts={0: to})
-        assert table.ledger[0].table_start == to
-        self.table_start = to
+    def move_horizon(self, to: int, partition: int = 0) -> None:
+        """The table's; consumers have the records still."""
+        table = self.tiering.writer().move_horizons(self.stream(), table_starts={partition: to})
+        assert table.ledger[partition].table_start == to
+        self.starts[partition] = to
 
     def sweep(self, writer: TableWriter, *, is_latest: bool) -> TableSweep:
         """Of the topic's table, or of the one of its newest records."""
@@ -161,7 +161,7 @@ class LatestWorld:
         for partition, end in (self.ends() if ends is None else ends).items():
             newest: dict[bytes, tuple[int, bytes | None]] = {}
             for offset, (key, value) in enumerate(self.records[partition][:end]):
-                is_there = offset >= self.table_start and (partition, offset) not in self.erased
+                is_there = offset >= self.starts[partition] and (partition, offset) not in self.erased
                 if key is not None and is_there:
                     newest[key] = (offset, value)
             shown += [(partition, at, key, value) for key, (at, value) in newest.items() if value is not None]

@@ -34,6 +34,8 @@ steps = st.one_of(
     st.tuples(st.just("lose index"), partitions, st.none()),
     st.tuples(st.just("drop"), partitions, st.none()),
     st.tuples(st.just("delete"), partitions, st.none()),
+    st.tuples(st.just("erase"), partitions, st.integers(0, 12)),
+    st.tuples(st.just("horizon"), partitions, st.integers(0, 3)),
 )
 
 
@@ -91,10 +93,32 @@ class _History:
         elif what == "drop" and self.is_there:
             world.tiering.catalog.drop_table(("kafka", f"{TOPIC}__latest"))
             self.is_there = False
+        elif what == "erase":
+            assert isinstance(how, int)
+            self.erase(partition, how)
+        elif what == "horizon":
+            assert isinstance(how, int)
+            self.move_horizon(partition, how)
         elif what == "delete" and self.is_there:
             world.latest_table().delete("kafka_partition == 0")
             for number in (0, 1):  # what another program did is seen by whoever has something to do
                 self.turn(number)
+
+    def erase(self, partition: int, offset: int) -> None:
+        """One record; who leads finds out in its next turn."""
+        world = self.world
+        if world.starts[partition] <= offset < len(world.records[partition]):
+            where = f"kafka_partition = {partition} AND kafka_offset = {offset}"
+            gone = () if (partition, offset) in world.erased else ((partition, offset),)
+            world.erase(where, *gone)
+            self.turn(self.leader[partition])
+
+    def move_horizon(self, partition: int, files: int) -> None:
+        """So many of the oldest files leave the table."""
+        listed = self.world.files(partition) if self.world.records[partition] else ()
+        if listed:
+            self.world.move_horizon(listed[min(files, len(listed) - 1)].range.start, partition)
+            self.turn(self.leader[partition])
 
     def die(self, number: int, point: FaultPoint) -> None:
         def kill(reached: FaultPoint) -> None:
