@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from engine.errors import FloebergError
 from engine.fsck.report import Damage, Finding, FsckReport
 from engine.table.catalog.access import Identifier, retired_identifier, table_identifier
-from engine.table.states import newer_state, states_in
+from engine.table.states import is_of_latest, newer_state, states_in
 from engine.table.topic_table import TopicTable
 from engine.warehouse.warehouse import Warehouse
 
@@ -51,6 +51,8 @@ def unregistered_tables(
         names = {match[1], f"{match[1]}__{match[2]}"}
         states = states_in(warehouse, location)
         if not states or any(identifier[-1] in names for identifier in damaged):
+            continue
+        if is_of_latest(warehouse, states[-1].path):
             continue
         finding = Finding(
             damage=Damage.UNREGISTERED_TABLE,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from engine.errors import Corrupt
 from engine.table.catalog.metadata_errors import UNDECODABLE
+from engine.table.properties import KIND_PROPERTY, LATEST_KIND
 from engine.table.seal import seal_of
 from engine.table.topic_table import TopicTable
 from engine.warehouse.warehouse import Warehouse
@@ -91,6 +92,16 @@ def is_own_state(warehouse: Warehouse, path: str, table_uuid: str) -> bool:
             and seal.table_uuid == table_uuid
             and seal.snapshot_id == (None if snapshot_id == _NO_SNAPSHOT else snapshot_id)
         )
+    except (Corrupt, *UNDECODABLE):
+        return False
+
+
+def is_of_latest(warehouse: Warehouse, path: str) -> bool:
+    """Whether a metadata file is of a ``__latest`` table, which is made again where it is lost. Raises Unavailable."""
+    try:
+        content = warehouse.read_bytes(path)
+        metadata = json.loads(gzip.decompress(content) if _GZIPPED in path else content)
+        return bool(metadata["properties"].get(KIND_PROPERTY) == LATEST_KIND)
     except (Corrupt, *UNDECODABLE):
         return False
 
