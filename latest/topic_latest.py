@@ -14,7 +14,7 @@ from engine.table.commit.writer import TableWriter
 from engine.table.latest.keyed_rows import stream_files
 from engine.table.latest.named_files import NamedFilesReader, PartitionNames
 from engine.table.ledger import Outcome
-from engine.table.manifests import ManifestReader
+from engine.table.manifests import NO_PARTITION, ManifestReader
 from engine.table.topic_table import TopicTable
 from latest.key_index import KeyIndex
 from latest.latest_limits import LatestLimits
@@ -55,10 +55,14 @@ class TopicLatest:
         self._limits = limits
         self._manifests = ManifestReader()
         self._named = NamedFilesReader()
+        self._last_partition = NO_PARTITION
 
     def turn(self, partitions: Collection[int] | None = None) -> LatestTurn:
-        """One step of each of the ``partitions``, of all without. Raises Unavailable, Corrupt, Invalid, CommitUnknown:
-        of the tables themselves; what concerns one partition is told."""
+        """One step of each of the ``partitions``, of all without, as far as one commit takes in.
+
+        Raises Unavailable, Corrupt, Invalid, CommitUnknown: of the tables themselves; what concerns one partition is
+        told.
+        """
         began_ms = thread_cpu_ms()
         turn = LatestTurn()
         opened = self._writer.open(self.stream.topic, self.stream.topic_id)
@@ -77,7 +81,14 @@ class TopicLatest:
             stream=stream, latest=latest, index=self._index, limits=self._limits, attempt=self._clock.new_id()
         )
         prepared: dict[int, Prepared] = {}
-        for partition in (one for one in partitions if one in stream.ledger):
+        rows = 0
+        # After the one that filled the last commit, so that none waits for ever.
+        for partition in sorted(partitions, key=lambda one: (one <= self._last_partition, one)):
+            if partition not in stream.ledger:
+                continue
+            if rows >= self._limits.fold_rows:
+                break
+            self._last_partition = partition
             try:
                 found = work.prepare(partition, files.get(partition, ()), named.get(partition, PartitionNames()))
             except FloebergError as error:
@@ -85,6 +96,7 @@ class TopicLatest:
                 continue
             if found is not None:
                 prepared[partition] = found
+                rows += found.rows
         if prepared:
             reach(FaultPoint.LATEST_DELETES_WRITTEN)
             latest = self._committed(latest, prepared, work, turn)

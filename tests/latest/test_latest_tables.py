@@ -15,6 +15,7 @@ from engine.errors import Corrupt, FloebergError, Invalid
 from engine.fault_points import FaultPoint, armed
 from engine.table.commit.judge import SOMEBODY_ELSE
 from engine.table.windows import Clustering
+from latest.latest_limits import LatestLimits
 from tests.engine.table.foreign.foreign_rewrites import rewrite_in_no_order
 from tests.latest.latest_world import TOPIC, LatestWorld, Record
 from tests.tiering.tiering_world import STRINGS
@@ -192,6 +193,23 @@ def test_daemons_of_different_partitions_meet_in_one_table(tmp_path: Path) -> No
     world.check_current()
     one.end()
     two.end()
+
+
+def test_commit_takes_in_a_bounded_number_of_rows_and_the_next_one_begins_after_its_last_partition(
+    tmp_path: Path,
+) -> None:
+    world = LatestWorld(tmp_path, partitions=3)
+    for partition in (0, 1, 2):
+        world.append(ABC, partition)
+    daemon = world.daemon(limits=LatestLimits(fold_rows=len(ABC)))
+    ends = []
+    for _ in range(3):
+        turn = daemon.turn()
+        assert (turn.committed, turn.goes_on) == (1, len(ends) < 2)
+        ends.append(set(world.ends()))
+    assert ends == [{0}, {0, 1}, {0, 1, 2}]
+    world.check_current()
+    daemon.end()
 
 
 def test_table_that_was_dropped_is_built_again(world: LatestWorld) -> None:
