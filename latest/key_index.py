@@ -122,7 +122,7 @@ class KeyIndex:
             if self._database is None:
                 self._database = self._open()
             return work(self._database)
-        except Exception as error:  # rocksdict raises nothing narrower
+        except Exception as error:  # outermost guard: rocksdict raises nothing narrower
             self._give_up(error)
             raise Unavailable(
                 f"the index of keys can't be used: {error}",
