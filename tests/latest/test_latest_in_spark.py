@@ -36,16 +36,16 @@ def spark(world: LatestWorld) -> Iterator[SparkSqlProcess]:
 
 def shown(spark: SparkSqlProcess) -> list[tuple[int, int, bytes, bytes]]:
     rows = spark.sql(f"SELECT kafka_partition, kafka_offset, kafka_key, value FROM {TABLE}")
-    return sorted((partition, offset, key.encode(), value.encode()) for partition, offset, key, value in rows)
+    return sorted((int(part), int(offset), key.encode(), value.encode()) for part, offset, key, value in rows)
 
 
 def test_spark_shows_the_newest_of_each_key_and_counts_them(world: LatestWorld, spark: SparkSqlProcess) -> None:
     world.check_current()
     assert shown(spark) == world.expected()
-    assert spark.sql(f"SELECT count(*) FROM {TABLE}") == [[len(world.expected())]]
+    assert spark.sql(f"SELECT count(*) FROM {TABLE}") == [[str(len(world.expected()))]]
     (_, offset, key, _) = world.expected()[0]
     found = spark.sql(f"SELECT kafka_offset FROM {TABLE} WHERE kafka_partition = 0 AND kafka_key = '{key.decode()}'")
-    assert found == [[offset]]
+    assert found == [[str(offset)]]
 
 
 @pytest.mark.parametrize(
