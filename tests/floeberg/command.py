@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,3 +22,8 @@ def floeberg(*arguments: str | Path, cwd: Path, typed: str | None = None) -> sub
         timeout=120,
         check=False,
     )
+
+
+def hear_interrupts() -> None:
+    """For what is started from here on: a job in the background ignores SIGINT, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

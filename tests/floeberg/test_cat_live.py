@@ -23,7 +23,7 @@ from floeberg.local_broker import LocalBroker
 from floeberg.offset_choice import OffsetChoice
 from floeberg.record_printer import RecordPrinter
 from floeberg.tied_process import tied
-from tests.floeberg.command import floeberg
+from tests.floeberg.command import floeberg, hear_interrupts
 
 TOPIC = "cat.live"
 STORED = 50
@@ -129,6 +129,7 @@ def committed(broker: LocalBroker, partition: int, end: int) -> list[tuple[int, 
 
 
 def test_follow_has_every_committed_record_once_across_the_tables_end(folder: Path, broker: LocalBroker) -> None:
+    hear_interrupts()
     following = subprocess.Popen(
         tied([sys.executable, "-m", "floeberg", "cat", TOPIC, "--follow", "-f", "%p %o %s\\n"]),
         cwd=folder,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from floeberg.tied_process import tied
+from tests.floeberg.command import hear_interrupts
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +58,7 @@ class Terminal:
 
 @contextmanager
 def shell(folder: Path) -> Iterator[Terminal]:
+    hear_interrupts()
     ours, its = pty.openpty()
     process = subprocess.Popen(
         tied([sys.executable, "-m", "floeberg", "sql"]),

@@ -16,7 +16,7 @@ from rich.console import Console
 from floeberg.commands.status import shown
 from floeberg.tied_process import tied
 from serving.status.daemon_status import BoundUse, DaemonStatus, Phase
-from tests.floeberg.command import floeberg
+from tests.floeberg.command import floeberg, hear_interrupts
 from tests.floeberg.status_door import status_door
 from topics.partition_status import PartitionStatus
 
@@ -113,6 +113,7 @@ def test_status_of_a_topic_leaves_the_others_out_and_an_unknown_one_is_wrong_usa
 
 
 def test_watch_looks_again_until_it_is_interrupted(tmp_path: Path) -> None:
+    hear_interrupts()
     with status_door(tmp_path, FOUND) as asked:
         watching = subprocess.Popen(
             tied([sys.executable, "-m", "floeberg", "status", "--watch", "--interval", "0.1"]),
@@ -128,7 +129,7 @@ def test_watch_looks_again_until_it_is_interrupted(tmp_path: Path) -> None:
             if looks == 3:
                 break
         watching.send_signal(signal.SIGINT)
-        watching.stdout.close()
+        watching.stdout.read()
         assert watching.wait(30) == 0
     assert len(asked) >= 3
 
