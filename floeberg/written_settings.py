@@ -54,7 +54,7 @@ def _topic_lines(topics: Sequence[FoundTopic], more: int) -> list[str]:
     example = next((topic.name for topic in topics if topic.guess is not None), topics[0].name)
     return [
         *lines,
-        "# A topic that is to be kept in another way has a table of its own, before the one for all others:",
+        "# A topic that is to be kept in another way gets [[topics]] of its own, before those for all others:",
         "# [[topics]]",
         f"# name = {_text(example)}",
         '# value = "raw"                      # auto, avro, protobuf, json, csv, string or raw',
