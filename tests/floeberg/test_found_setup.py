@@ -9,7 +9,8 @@ import pytest
 
 from engine.broker import BrokerConfig
 from engine.errors import Invalid
-from engine.formats.format_guess import AUTO, FormatGuess
+from engine.formats.format_facts import AUTO
+from engine.formats.format_guess import FormatGuess
 from floeberg.found_setup import FoundBroker, FoundTopic, find_broker, find_topics
 from floeberg.settings import Settings
 from floeberg.written_settings import settings_text
