@@ -262,7 +262,7 @@ def clustering_checksum_of(entry: DataFile) -> int | None:
 def newest_timestamp_ms(entry: DataFile, timestamp_id: int, timestamp_type_id: int) -> int | None:
     """The newest timestamp of a file's records by the upper bounds in its manifest entry; None where they don't tell
     it: no bounds, records without a timestamp alone (-1), or among them one that the column keeps in another unit."""
-    newest, kind = (_upper_bound(entry, column_id) for column_id in (timestamp_id, timestamp_type_id))
+    newest, kind = _upper_bound(entry, timestamp_id), _upper_bound(entry, timestamp_type_id)
     if newest is None or kind is None or kind >= MILLISECONDS_KEPT or newest < 0:
         return None
     return newest // US_PER_MS
