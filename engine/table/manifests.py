@@ -176,7 +176,11 @@ class ManifestReader:
         columns = _StatColumns.of(table)
         for manifest in listed:
             path = manifest.manifest_path
-            seen[path] = self._seen.get(path) or _read(table, manifest, noted, digests[path], columns)
+            if path in self._seen:
+                seen[path] = self._seen[path]
+                continue
+            with reading_metadata(table, path):
+                seen[path] = _ReadManifest(files=_files_of(manifest, noted, columns), digest=digests[path])
         return [seen[manifest.manifest_path].files for manifest in listed]
 
 
@@ -215,13 +219,6 @@ def _noted_io(table: TopicTable, manifest_list: str, sealed: ManifestSeal | None
     expected = {} if sealed is None else {manifest_list: sealed.list_crc32c}
     with reading_metadata(table, manifest_list):
         return ChecksumIO(load_file_io(properties=dict(table.warehouse.properties), location=manifest_list), expected)
-
-
-def _read(
-    table: TopicTable, manifest: ManifestFile, io: FileIO, digest: ManifestDigest, columns: _StatColumns
-) -> _ReadManifest:
-    with reading_metadata(table, manifest.manifest_path):
-        return _ReadManifest(files=_files_of(manifest, io, columns), digest=digest)
 
 
 def _check_sealed(
