@@ -13,7 +13,7 @@ PARALLEL ?= 2
 PARALLEL_SERVERS ?= 3
 # What is run so ends with the one that runs it, killed or not. The whole of a recipe's line is: make starts it without a
 # shell, which nothing would end when make is killed.
-TIED := $(BIN)/python -I -S floeberg/tied_process.py -
+TIED := $(BIN)/python -I -S floeberg/processes/tied_process.py -
 MERGES ?= 300
 SEEDS ?= 1000
 FROM ?= 0

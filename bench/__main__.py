@@ -6,10 +6,10 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from bench.freshness import RATES_MIB
 from bench.machine import Machine, commit
 from bench.plan import GROUPS, Scale, run
 from bench.report import text_table, write_json, write_page
+from bench.running.freshness import RATES_MIB
 
 _ROOT = Path(__file__).resolve().parent.parent
 

@@ -8,38 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import (
-    clustering,
-    commit_rate,
-    compacted_sql,
-    compaction,
-    consumer_replay,
-    daemon_memory,
-    freshness,
-    growth,
-    history,
-    latest,
-    quiet_partitions,
-    random_fetch,
-    reference,
-    replay,
-    small_ranges,
-    tiering_stages,
-    value_formats,
-    value_shares,
-    warehouse_size,
-)
+from bench import reference
 from bench.cpu import MIB
 from bench.measurement import Measurement, ratio
-from bench.native_stage import HISTORY_CONFIG, HISTORY_TOPIC, NativeStage
-from bench.order_topic import OrderTopic, produce_orders, write_schema_folder
+from bench.merging import compacted_sql, compaction
+from bench.past import commit_rate, growth, history, latest
+from bench.reading import consumer_replay, random_fetch, replay
 from bench.round_program import RoundProgram
+from bench.running import daemon_memory, freshness, quiet_partitions
+from bench.running.native_stage import HISTORY_CONFIG, HISTORY_TOPIC, NativeStage
+from bench.tiering import small_ranges, tiering_stages, warehouse_size
+from bench.tiering.order_topic import OrderTopic, produce_orders, write_schema_folder
+from bench.values import value_formats, value_shares
+from bench.windows import clustering
 from engine.clock import SystemClock
 from engine.kafka_log.log_directory import scan_log_directories
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
-from floeberg.local_broker import LocalBroker
+from floeberg.processes.local_broker import LocalBroker
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -164,13 +151,13 @@ def _spark_jobs(
     schemas = write_schema_folder(folder / "schemas")
     options = {
         "tiering": (
-            "bench.spark_tiering_job",
+            "bench.tiering.spark_tiering_job",
             *reached,
             *log_dirs,
             *("--schemas", str(schemas), "--folder", str(data)),
         ),
         "structured_streaming": (
-            "bench.spark_structured_streaming",
+            "bench.tiering.spark_structured_streaming",
             *reached,
             *("--warehouse", str(folder / "structured-streaming")),
         ),

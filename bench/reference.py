@@ -10,7 +10,7 @@ import zstandard
 
 from bench.cpu import MIB, bound_to_one_core, measured
 from bench.measurement import Measurement
-from floeberg.sample_orders import sample_orders
+from floeberg.demo.sample_orders import sample_orders
 
 _MEGABYTE = 1_000_000
 _ORDERS = 160_000

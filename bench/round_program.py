@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 
 _STOP_TIMEOUT_SECONDS = 60.0
 

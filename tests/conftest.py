@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from floeberg.java.jdk import SHORT_LIFE_OPTIONS
-from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
-from floeberg.tied_process import end_with_parent
+from floeberg.processes.local_broker import FAST_HOUSEKEEPING, LocalBroker
+from floeberg.processes.tied_process import end_with_parent
 from tests.support.class_archive import archive_options
 from tests.support.rest_catalog import RestCatalogServer
 
@@ -97,7 +97,7 @@ def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatal
 
 @pytest.fixture(scope="session")
 def sql_jvm() -> None:
-    """For tests with ``floeberg.spark_session``: one JVM for all of a worker's, with the class path that it asks for.
+    """For tests with ``floeberg.sql.spark_session``: one JVM for all of a worker's, with the class path that it wants.
 
     The first session starts the JVM and the others find it. Whoever needs it is in the group ``spark``.
     """

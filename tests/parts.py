@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 
 SERVERS = "broker or spark or catalog"
 CHECKED = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": "build/numba-checked"}

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from engine.clock import SystemClock
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
-from floeberg.bound_sources import LOG_DISK, OPEN_FILES, WAREHOUSE_DISK
-from floeberg.status_board import StatusBoard
+from floeberg.daemon.bound_sources import LOG_DISK, OPEN_FILES, WAREHOUSE_DISK
+from floeberg.daemon.status_board import StatusBoard
 from serving.status.daemon_status import BoundUse, SchemaSourceStatus, TableSweepStatus
 from serving.status.metrics import ERROR_KINDS, Metrics
 from tests.faults.broken_world import BrokenWorld

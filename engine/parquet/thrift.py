@@ -111,9 +111,16 @@ class ThriftTape:
         """The value at ``entry`` with all it holds as plain Python values."""
         low, last = int(self.start[entry]), int(self.after[entry])
         data = self.data[low : int(self.end[entry])].tobytes()
-        columns = (self.field, self.kind, self.value, self.end, self.after)
+        here = slice(entry, last)
         # As Python lists: a scalar out of a NumPy array costs five times as much.
-        entries = zip(*(column[entry:last].tolist() for column in columns), strict=True)
+        entries = zip(
+            self.field[here].tolist(),
+            self.kind[here].tolist(),
+            self.value[here].tolist(),
+            self.end[here].tolist(),
+            self.after[here].tolist(),
+            strict=True,
+        )
         root: list[ThriftValue] = []
         holders: list[tuple[ThriftValue, int]] = [(root, last)]
         for at, (field, kind, value, end, after) in enumerate(entries, entry):

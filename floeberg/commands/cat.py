@@ -13,15 +13,15 @@ import typer
 
 from engine.errors import Invalid, Unavailable
 from engine.offset_range import OffsetRange
+from floeberg.cat.offset_choice import OffsetChoice
 from floeberg.commands.context import CommandContext
-from floeberg.offset_choice import OffsetChoice
 
 if TYPE_CHECKING:
     from engine.reading.log_reader import LogReader
     from engine.records.records import Records
     from engine.table.topic_table import TopicTable
-    from floeberg.live_topic import LiveTopic
-    from floeberg.record_printer import RecordPrinter
+    from floeberg.cat.live_topic import LiveTopic
+    from floeberg.cat.record_printer import RecordPrinter
 
 
 def cat(
@@ -53,7 +53,7 @@ def cat(
     """Print the records of a topic: what a consumer would read, decoded."""
     from engine.reading.file_index import FileIndex
     from engine.reading.log_reader import LogReader
-    from floeberg.record_printer import RecordPrinter
+    from floeberg.cat.record_printer import RecordPrinter
 
     choice = OffsetChoice.of(offsets or (), start=start, end=end)
     _check(choice, tail=tail, follow=follow, form=form, decoded=as_json or columns is not None)
@@ -82,7 +82,7 @@ def _check(choice: OffsetChoice, *, tail: int | None, follow: bool, form: str | 
 
 
 def _live(command: CommandContext, topic: str) -> LiveTopic:
-    from floeberg.live_topic import LiveTopic
+    from floeberg.cat.live_topic import LiveTopic
 
     broker = command.settings.broker
     return LiveTopic(topic, bootstrap=broker.bootstrap, security=broker.security)
@@ -114,7 +114,7 @@ class _Source:
     tail: int | None
 
     def pieces(self, partition: int | None, printer: RecordPrinter) -> Iterator[tuple[int, Records]]:
-        from floeberg.stored_records import stored_records
+        from floeberg.cat.stored_records import stored_records
 
         there = {} if self.live is None else self.live.ranges()
         numbers = sorted(self.table.ledger.keys() | there.keys())
@@ -135,7 +135,7 @@ class _Source:
 
     def _wanted(self, partition: int, there: OffsetRange | None, printer: RecordPrinter) -> tuple[OffsetRange, int]:
         """What is wanted out of the table, and where it is gone on live: where the table ends, or later."""
-        from floeberg.stored_records import first_since, start_of_last
+        from floeberg.cat.stored_records import first_since, start_of_last
 
         entry, choice = self.table.ledger.get(partition), self.choice
         if entry is not None:
@@ -169,8 +169,8 @@ class _Source:
 
     def _followed(self, live: LiveTopic, positions: dict[int, int]) -> Iterator[tuple[int, Records]]:
         """Each record once: ``positions`` are where the table ended when it was read."""
-        from floeberg.live_topic import OffsetGone
-        from floeberg.stored_records import stored_records
+        from floeberg.cat.live_topic import OffsetGone
+        from floeberg.cat.stored_records import stored_records
 
         live.go_on_at(positions)
         while True:

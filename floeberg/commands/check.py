@@ -11,10 +11,10 @@ from rich.markup import escape
 
 from engine.clock import Clock, SystemClock
 from engine.errors import FloebergError
-from floeberg.check_result import CheckResult, Verdict, good, guarded
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import err, out, print_json
 from floeberg.settings import Settings
+from floeberg.setup.check_result import CheckResult, Verdict, good, guarded
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -65,9 +65,9 @@ def _verdict(results: Sequence[CheckResult]) -> str:
 def _results(command: CommandContext, *, with_spark: bool, patience_s: int | None) -> Iterator[CheckResult]:
     """``patience_s``: the canary's; None: it stays at home."""
     from engine.broker import KafkaBroker
-    from floeberg import setup_checks as checks
-    from floeberg.daemon_checks import check_daemon
-    from floeberg.topic_checks import check_topics
+    from floeberg.setup import checks
+    from floeberg.setup.daemon_checks import check_daemon
+    from floeberg.setup.topic_checks import check_topics
 
     clock = SystemClock()
     settings = command.settings
@@ -109,15 +109,15 @@ def _as_far_as_they_go(name: str, results: Iterator[CheckResult]) -> Iterator[Ch
 
 
 def _native(settings: Settings, broker: Broker, clock: Clock, patience_s: int | None) -> Iterator[CheckResult]:
-    from floeberg.broker_facts import ask_facts
-    from floeberg.door_token import log_door_token
-    from floeberg.native_checks import check_native
+    from floeberg.daemon.door_token import log_door_token
+    from floeberg.native.broker_facts import ask_facts
+    from floeberg.native.checks import check_native
 
     facts = ask_facts(broker, settings.broker.log_dirs)
     yield from check_native(broker, facts, settings, log_door_token(settings))
     if patience_s is not None:
-        from floeberg.canary import fly
-        from floeberg.log_output import configure_logging
+        from floeberg.daemon.log_output import configure_logging
+        from floeberg.native.canary import fly
 
         configure_logging(level="critical", log_format="text")
         yield from fly(settings, broker, facts, clock, patience_ms=patience_s * 1000, tell=_tell)
@@ -128,7 +128,7 @@ def _tell(progress: str) -> None:
 
 
 def _check_spark(command: CommandContext, clock: SystemClock) -> CheckResult:
-    from floeberg.room_settings import spark_settings
+    from floeberg.settings.rooms import spark_settings
     from workers.spark_workers import SparkWorkers
 
     started_ms = clock.monotonic_ms()

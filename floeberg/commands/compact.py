@@ -16,7 +16,7 @@ from engine.errors import FloebergError
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.commands.own_hands import own_hands
 from floeberg.console import err, out, print_json
-from floeberg.log_output import configure_logging
+from floeberg.daemon.log_output import configure_logging
 from serving.status.page import size_text
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from compaction.topic_merge import MergeTurn, TopicMerge
     from engine.table.manifests import TableFile
     from engine.table.topic_table import TopicTable
-    from floeberg.schema_sources import SchemaSources
+    from floeberg.settings.schema_sources import SchemaSources
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def compact(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Put small files together, as far as that at least doubles them."""
-    from floeberg.schema_sources import SchemaSources
+    from floeberg.settings.schema_sources import SchemaSources
 
     command, clock = CommandContext.of(context), SystemClock()
     configure_logging(level="error", log_format="text")
@@ -105,7 +105,7 @@ def compact(
 def _open(command: CommandContext, table: TopicTable, sources: SchemaSources, clock: Clock) -> TopicMerge:
     """Raises Invalid: no rule, or a rule of another format; Unavailable; Corrupt."""
     from compaction.topic_merge import TopicMerge
-    from floeberg.room_settings import compaction_limits
+    from floeberg.settings.rooms import compaction_limits
 
     hands, limits = own_hands(command, table, sources, clock), compaction_limits(command.settings).merge
     work = TopicMerge(table, hands.schemas, replacer=hands.replacer, clock=clock, limits=limits, is_asked=True)

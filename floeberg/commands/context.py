@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from floeberg.settings import Settings
-    from floeberg.topic_tables import TopicTables
+    from floeberg.tables.topic_tables import TopicTables
 
 GOOD, FOUND_SOMETHING, WRONG_USAGE = 0, 1, 2
 """Exit codes: all is well; the report says what is not; the command or the settings were wrong."""
@@ -56,7 +56,7 @@ class CommandContext:
 
     @cached_property
     def tables(self) -> TopicTables:
-        from floeberg.topic_tables import TopicTables
+        from floeberg.tables.topic_tables import TopicTables
 
         return TopicTables(self.catalog, self.settings.namespace)
 

@@ -17,12 +17,12 @@ from engine.clock import SystemClock
 from engine.errors import Invalid
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import err, out, print_json
-from floeberg.log_output import configure_logging
+from floeberg.daemon.log_output import configure_logging
 from serving.status.page import size_text
 
 if TYPE_CHECKING:
     from engine.table.topic_table import TopicTable
-    from floeberg.erasure import Eraser
+    from floeberg.tables.erasure import Eraser
     from retention.erasure_condition import Condition
     from retention.erasure_finding import FileMatches, Found
     from retention.erasure_holders import LocalCopy
@@ -40,7 +40,7 @@ class _Asked:
     def condition(self, table: TopicTable) -> Condition:
         """Raises Invalid."""
         if self.where is not None:
-            from floeberg.duckdb_condition import DuckdbCondition
+            from floeberg.sql.duckdb_condition import DuckdbCondition
 
             return DuckdbCondition(table, self.where)
         from retention.erasure_condition import KeyCondition
@@ -112,8 +112,8 @@ def _progress(what: str) -> Iterator[Any]:
 
 def _eraser(command: CommandContext, on_file: Callable[[], object]) -> Eraser:
     from engine.table.commit.writer import TableWriter
-    from floeberg.erasure import Eraser
-    from floeberg.room_settings import sweep_limits
+    from floeberg.settings.rooms import sweep_limits
+    from floeberg.tables.erasure import Eraser
 
     settings, clock = command.settings, SystemClock()
     writer = TableWriter(command.catalog, clock, namespace=settings.namespace, history=settings.history.limits)
@@ -205,7 +205,7 @@ def _local_copies(command: CommandContext, report: ErasureReport) -> list[LocalC
 def _show_report(
     command: CommandContext, table: TopicTable, name: str, asked: _Asked, *, verify: bool, as_json: bool
 ) -> bool:
-    from floeberg.erasure import Eraser
+    from floeberg.tables.erasure import Eraser
     from retention.erasure_report import ErasureReports
     from retention.erasure_scan import Matcher, scan
 

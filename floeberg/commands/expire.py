@@ -14,7 +14,7 @@ from engine.clock import Clock, SystemClock
 from engine.errors import FloebergError
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import err, out, print_json, print_line
-from floeberg.log_output import configure_logging
+from floeberg.daemon.log_output import configure_logging
 from serving.status.daemon_status import FILE_REASONS
 from serving.status.page import duration_text, size_text
 
@@ -145,7 +145,7 @@ def _sweep(sweep: TableSweep, summary: _Summary) -> None:
 def _sweep_of(
     command: CommandContext, table: TopicTable, writer: TableWriter, clock: Clock, *, is_latest: bool = False
 ) -> TableSweep:
-    from floeberg.room_settings import sightings_folder, sweep_limits
+    from floeberg.settings.rooms import sightings_folder, sweep_limits
     from retention.table_sweep import TableSweep
 
     return TableSweep(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.fsck.report import FsckReport
     from engine.table.topic_table import TopicTable
     from floeberg.settings import Settings
-    from floeberg.table_survey import TableSurvey
+    from floeberg.tables.survey import TableSurvey
 
 
 _ASK_TIMEOUT_MS = 5_000
@@ -36,8 +36,8 @@ def fsck(
 ) -> None:
     """Prove that tables hold every record exactly once, that their files are whole, and that the log agrees; and that a
     table of the newest records shows those."""
-    from floeberg.duckdb_latest import latest_findings
-    from floeberg.table_survey import survey_tables
+    from floeberg.sql.duckdb_latest import latest_findings
+    from floeberg.tables.survey import survey_tables
 
     command = CommandContext.of(context)
     survey = survey_tables(lambda: command.catalog, command.settings.namespace, topic=topic)

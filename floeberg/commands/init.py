@@ -16,8 +16,8 @@ from floeberg.commands.context import CommandContext
 from floeberg.console import out
 
 if TYPE_CHECKING:
-    from floeberg.found_setup import FoundBroker, FoundTopic
     from floeberg.settings.topic import TopicSettings
+    from floeberg.setup.found_setup import FoundBroker, FoundTopic
 
 _BOOTSTRAP = "localhost:9092"
 _TOPICS_SHOWN = 20
@@ -36,7 +36,7 @@ def init(
     is_sure: Annotated[bool, typer.Option("--yes", help="Ask nothing.")] = False,
 ) -> None:
     """Ask the broker for its log directories and topics, and write a floeberg.toml to begin with."""
-    from floeberg.written_settings import settings_text
+    from floeberg.setup.written_settings import settings_text
 
     CommandContext.of(context)
     if output.exists() and not overwrite:
@@ -85,8 +85,8 @@ def _survey(
     bootstrap: str, options: dict[str, str], settings: TopicSettings, node: int | None
 ) -> tuple[FoundBroker, list[FoundTopic], int]:
     from engine.broker import KafkaBroker
-    from floeberg.found_setup import find_broker, find_topics
-    from floeberg.schema_sources import SchemaSources
+    from floeberg.settings.schema_sources import SchemaSources
+    from floeberg.setup.found_setup import find_broker, find_topics
     from topics.topic_rule import TopicRule
 
     broker = KafkaBroker(bootstrap=bootstrap, security=options)
@@ -111,8 +111,8 @@ def _survey(
 
 def _doors() -> dict[str, int]:
     """Other ports for the doors whose own are taken."""
-    from floeberg.free_ports import free_ports
-    from floeberg.http_server import bound_socket
+    from floeberg.http.server import bound_socket
+    from floeberg.processes.free_ports import free_ports
     from floeberg.settings import LogDoorSettings, TableDoorSettings
 
     taken = []

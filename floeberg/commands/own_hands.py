@@ -13,7 +13,7 @@ from floeberg.commands.context import CommandContext
 if TYPE_CHECKING:
     from compaction.replacing import FileReplacer
     from engine.table.topic_table import TopicTable
-    from floeberg.schema_sources import SchemaSources
+    from floeberg.settings.schema_sources import SchemaSources
     from topics.topic_schemas import TopicSchemas
 
 _FOR_EVER_MS = 1 << 40
@@ -44,7 +44,7 @@ def own_hands(
     from engine.table.commit.writer import TableWriter
     from engine.table.merge.merge_files import merge_files
     from engine.table.proof.verifier import Verifier
-    from floeberg.room_settings import topic_rules
+    from floeberg.settings.rooms import topic_rules
     from topics.topic_rule import rule_of
     from topics.topic_schemas import TopicSchemas
     from workers.workers import InProcessWorkers

@@ -13,9 +13,9 @@ from rich.markup import escape
 from engine.errors import FloebergError
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import err, print_json, print_line, show_error
-from floeberg.door_token import log_door_token
+from floeberg.daemon.door_token import log_door_token
 from floeberg.java.plugin_jar import broker_properties, write_jar
-from floeberg.native_lines import BrokerFacts, LineState, PropertyLine, lines_of, lines_unasked, notes_of
+from floeberg.native.lines import BrokerFacts, LineState, PropertyLine, lines_of, lines_unasked, notes_of
 from floeberg.settings import Settings
 
 
@@ -60,7 +60,7 @@ def plugin(
 
 def _facts(settings: Settings) -> BrokerFacts:
     from engine.broker import KafkaBroker
-    from floeberg.broker_facts import ask_facts
+    from floeberg.native.broker_facts import ask_facts
 
     broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
     try:

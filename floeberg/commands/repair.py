@@ -17,11 +17,11 @@ from engine.errors import FloebergError
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.commands.own_hands import own_hands
 from floeberg.console import err, out, print_json
-from floeberg.log_output import configure_logging
+from floeberg.daemon.log_output import configure_logging
 
 if TYPE_CHECKING:
     from compaction.topic_repair import RepairTurn, TopicRepair
-    from floeberg.schema_sources import SchemaSources
+    from floeberg.settings.schema_sources import SchemaSources
 
 FILES_A_COMMIT, BYTES_A_COMMIT = 16, 1 << 30
 """What is done again when the command is ended; each commit makes a snapshot and a metadata file."""
@@ -101,7 +101,7 @@ def repair(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Give records their columns that were stored without, now that their schema is there or a bug is mended."""
-    from floeberg.schema_sources import SchemaSources
+    from floeberg.settings.schema_sources import SchemaSources
 
     command, clock = CommandContext.of(context), SystemClock()
     configure_logging(level="error", log_format="text")

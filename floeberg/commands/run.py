@@ -10,9 +10,9 @@ import typer
 from engine.clock import SystemClock
 from engine.errors import Invalid
 from floeberg.commands.context import CommandContext
-from floeberg.end_request import EndRequest
-from floeberg.freed_memory import keep_freed_memory
-from floeberg.log_output import configure_logging
+from floeberg.daemon.end_request import EndRequest
+from floeberg.daemon.freed_memory import keep_freed_memory
+from floeberg.daemon.log_output import configure_logging
 
 _LEVELS = ("debug", "info", "warning", "error")
 _FORMATS = ("auto", "text", "json")
@@ -33,7 +33,7 @@ def run(
     asked = EndRequest(signal.SIGTERM, signal.SIGINT)
     keep_freed_memory()
     configure_logging(level=log_level, log_format=log_format)  # type: ignore[arg-type]  # checked above
-    from floeberg.daemon import Daemon
+    from floeberg.daemon.daemon import Daemon
 
     with Daemon(settings, SystemClock()) as daemon:
         daemon.wait(asked)

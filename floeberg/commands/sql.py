@@ -14,8 +14,8 @@ from engine.errors import Invalid
 from floeberg.commands.context import CommandContext
 
 if TYPE_CHECKING:
-    from floeberg.answer_output import AnswerOutput
-    from floeberg.sql_answer import SqlSession
+    from floeberg.sql.answer import SqlSession
+    from floeberg.sql.answer_output import AnswerOutput
 
 ENGINES = ("duckdb", "spark")
 ORDERS = ("last", "first")
@@ -51,8 +51,8 @@ def sql(
     ] = "last",
 ) -> None:
     """Query the tables with SQL, through the table door; tables are named as topics."""
-    from floeberg.answer_output import AnswerOutput
-    from floeberg.sql_shell import run_shell
+    from floeberg.sql.answer_output import AnswerOutput
+    from floeberg.sql.shell import run_shell
 
     _check_choice("--engine", engine, ENGINES)
     _check_choice("--kafka-columns", kafka_columns, ORDERS)
@@ -99,10 +99,10 @@ def _run(session: SqlSession, text: str, out: AnswerOutput) -> None:
 def _session(engine: str, *, url: str, token: str | None, namespace: str, kafka_columns_last: bool) -> SqlSession:
     """Raises ``Invalid``, ``Unavailable``."""
     if engine == "spark":
-        from floeberg.spark_session import SparkSession
+        from floeberg.sql.spark_session import SparkSession
 
         return SparkSession(url, token=token, namespace=namespace)
-    from floeberg.duckdb_session import DuckdbSession
+    from floeberg.sql.duckdb_session import DuckdbSession
 
     return DuckdbSession(url, token=token, namespace=namespace, kafka_columns_last=kafka_columns_last)
 
@@ -110,14 +110,14 @@ def _session(engine: str, *, url: str, token: str | None, namespace: str, kafka_
 @contextlib.contextmanager
 def table_door(command: CommandContext) -> Iterator[tuple[str, str | None]]:
     """URL and token of the daemon's table door, or of one of our own while no daemon answers."""
-    from floeberg.daemon_client import table_door_answers
+    from floeberg.daemon.client import table_door_answers
 
     settings = command.settings
     if table_door_answers(settings):
         tokens = settings.table_door.tokens
         yield settings.table_door.listen.url, tokens[0] if tokens else None
         return
-    from floeberg.http_server import HttpServer
+    from floeberg.http.server import HttpServer
     from floeberg.settings import Listen
     from serving.tables.catalog_view import CatalogView
     from serving.tables.door import table_door_routes

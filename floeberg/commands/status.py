@@ -16,7 +16,7 @@ from engine.errors import FloebergError, Invalid, Unavailable
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.commands.topic_status import leaving_text, offset_text, state_text, topic_in_detail
 from floeberg.console import Column, fitted, out, print_json
-from floeberg.daemon_client import ask_daemon
+from floeberg.daemon.client import ask_daemon
 from floeberg.version import program_version
 from serving.status.daemon_status import FILE_REASONS, DaemonStatus, Phase
 from serving.status.page import compaction_lines, duration_text, latest_lines, size_text, sweep_lines
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from engine.table.topic_table import TopicTable
-    from floeberg.topic_tables import TopicTables
+    from floeberg.tables.topic_tables import TopicTables
 
 _MOST_FOOTERS = 256
 """Files of a table whose footers are read for what they lack: a command is to end in a second or two."""

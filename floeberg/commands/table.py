@@ -30,8 +30,8 @@ def drop(
     Kafka's own log is left as it is: when a daemon starts again, a new table begins with the records that are in it.
     """
     from engine.broker import KafkaBroker
-    from floeberg.data_dir_lock import lock_data_dir
-    from floeberg.table_drop import remove_files, require_no_only_copy, take_from_catalog
+    from floeberg.daemon.data_dir_lock import lock_data_dir
+    from floeberg.tables.drop import remove_files, require_no_only_copy, take_from_catalog
 
     command = CommandContext.of(context)
     settings = command.settings

@@ -14,8 +14,8 @@ from engine.clock import SystemClock
 from engine.errors import Invalid
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import out, print_json
-from floeberg.data_dir_lock import lock_data_dir
-from floeberg.log_output import configure_logging
+from floeberg.daemon.data_dir_lock import lock_data_dir
+from floeberg.daemon.log_output import configure_logging
 
 if TYPE_CHECKING:
     from tiering.cycle_report import CycleReport
@@ -47,7 +47,7 @@ def tier(
         raise Invalid("tier runs once: say so with --once", next_step="floeberg run tiers for as long as it runs")
     settings = CommandContext.of(context).settings
     configure_logging(level="warning", log_format="text")
-    from floeberg.tiering_assembly import assemble_tiering
+    from floeberg.daemon.assembly import assemble_tiering
 
     totals = _Totals()
     with (

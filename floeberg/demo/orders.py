@@ -13,7 +13,7 @@ import crc32c
 from confluent_kafka import KafkaError, Producer
 
 from engine.errors import Unavailable
-from floeberg.sample_orders import FIRST_ORDER_ID, sample_orders
+from floeberg.demo.sample_orders import FIRST_ORDER_ID, sample_orders
 
 TOPIC = "orders"
 PARTITIONS = 3

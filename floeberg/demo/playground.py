@@ -14,13 +14,13 @@ from pathlib import Path
 import httpx
 
 from engine.errors import Unavailable
-from floeberg.child_process import end_process, start_process
 from floeberg.demo.orders import PARTITIONS, TOPIC
-from floeberg.free_ports import free_ports
+from floeberg.demo.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID
 from floeberg.java.plugin_jar import broker_properties, packed_jar
-from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
-from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID
-from floeberg.tied_process import tied
+from floeberg.processes.child_process import end_process, start_process
+from floeberg.processes.free_ports import free_ports
+from floeberg.processes.local_broker import FAST_TIERED_STORAGE, LocalBroker
+from floeberg.processes.tied_process import tied
 from serving.status.daemon_status import DaemonStatus
 
 SEGMENT_BYTES = 4 << 20

@@ -16,17 +16,17 @@ from rich.padding import Padding
 from rich.text import Text
 
 from engine.errors import Corrupt, Invalid, Unavailable
-from floeberg.answer_formats import table_lines
 from floeberg.demo.options import ORDER_COUNT, DemoOptions
 from floeberg.demo.orders import PARTITIONS, TOPIC, OrderProducer, ProducedOrders
 from floeberg.demo.playground import SEGMENT_BYTES, Playground
 from floeberg.demo.read_back import ReadBack, read_everything
 from floeberg.demo.stage import Stage
 from floeberg.demo.summary import Outcome, show_summary
-from floeberg.duckdb_session import DuckdbSession
 from floeberg.java.jdk import java_command
 from floeberg.java.maven_jars import ICEBERG_SPARK, KAFKA_BROKER, resolve_jars
-from floeberg.sql_answer import SqlAnswer
+from floeberg.sql.answer import SqlAnswer
+from floeberg.sql.answer_formats import table_lines
+from floeberg.sql.duckdb_session import DuckdbSession
 from serving.status.page import size_text
 
 _TIERING_TIMEOUT_SECONDS = 180.0

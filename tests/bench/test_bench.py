@@ -9,14 +9,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench import commit_rate, compacted_sql, freshness, growth, history, latest, small_ranges
 from bench.machine import Machine
 from bench.measurement import Measurement, ratio
+from bench.merging import compacted_sql
+from bench.past import commit_rate, growth, history, latest
+from bench.past.year import cost_of, without_loops, year_of
+from bench.past.year_plot import year_plot
 from bench.plan import Scale, run
 from bench.report import text_table, write_json, write_page
 from bench.round_program import RoundProgram
-from bench.year import cost_of, without_loops, year_of
-from bench.year_plot import year_plot
+from bench.running import freshness
+from bench.tiering import small_ranges
 
 PROMISED_WITHOUT_THE_NATIVE_STAGE = {
     "tiering.mib_per_cpu_second",

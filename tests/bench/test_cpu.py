@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from bench.cpu import ProcessTree, measured
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 
 BURNT_SECONDS = 0.3
 TOLERANCE_SECONDS = BURNT_SECONDS / 2

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import value_formats, value_shares
-from bench.value_records import KINDS
+from bench.values import value_formats, value_shares
+from bench.values.value_records import KINDS
 
 KEYS = (
     *("decode_mb_per_second_core", "encode_mb_per_second_core", "records_per_second", "share_exact", "times_library"),

@@ -17,10 +17,10 @@ from kafka import TopicPartition as PythonPartition
 from engine.table.catalog.access import open_catalog
 from engine.table.ledger import LedgerEntry
 from engine.table.topic_table import TopicTable
-from floeberg.free_ports import free_ports
 from floeberg.java.plugin_jar import broker_properties
-from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker, cluster_of
-from floeberg.topic_tables import TopicTables
+from floeberg.processes.free_ports import free_ports
+from floeberg.processes.local_broker import FAST_TIERED_STORAGE, LocalBroker, cluster_of
+from floeberg.tables.topic_tables import TopicTables
 from tests.cluster.daemon import DaemonPlace, DaemonProcess
 from tests.native.stage import eventually
 from tests.support.auditor import Dropped, ProducersLog, assert_clean, audit

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import psutil
 
-from floeberg.child_process import end_process, start_process
+from floeberg.processes.child_process import end_process, start_process
 from tests.cluster.daemon_process import PAUSE_FILE
 from tests.native.stage import eventually
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from engine import fault_points
 from engine.clock import SystemClock
 from engine.fault_points import FaultPoint
-from floeberg.daemon import Daemon
-from floeberg.end_request import EndRequest
-from floeberg.log_output import configure_logging
+from floeberg.daemon.daemon import Daemon
+from floeberg.daemon.end_request import EndRequest
+from floeberg.daemon.log_output import configure_logging
 from floeberg.settings.file import load_settings
 
 PAUSE_FILE = "pause"

@@ -13,7 +13,7 @@ from compaction.repair_limits import RepairLimits
 from engine.table.merge.candidates import KeptRows, RepairCandidates
 from engine.topic_partition import TopicIdPartition
 from floeberg.commands.status import _kept_rows, _partitions_of
-from floeberg.topic_tables import TopicTables
+from floeberg.tables.topic_tables import TopicTables
 from serving.status.daemon_status import DaemonStatus, Phase
 from tests.compaction.damaged_file import damage
 from tests.support.repairing_daemon import RepairingDaemon

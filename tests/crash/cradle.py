@@ -20,11 +20,11 @@ from typing import Self
 
 from engine.clock import SystemClock
 from engine.fault_points import KillAt, arm
-from floeberg.daemon import Daemon
-from floeberg.end_request import EndRequest
-from floeberg.log_output import configure_logging
+from floeberg.daemon.daemon import Daemon
+from floeberg.daemon.end_request import EndRequest
+from floeberg.daemon.log_output import configure_logging
+from floeberg.processes.tied_process import end_with_parent, tied
 from floeberg.settings.file import load_settings
-from floeberg.tied_process import end_with_parent, tied
 
 _LOADED_ON_THE_WAY = (
     "engine.formats.avro.codec",

@@ -16,10 +16,10 @@ from engine.fault_points import FaultPoint
 from engine.offset_range import OffsetRange
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.topic_table import TopicTable
-from floeberg.free_ports import free_ports
 from floeberg.java.plugin_jar import broker_properties
-from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
-from floeberg.topic_tables import TopicTables
+from floeberg.processes.free_ports import free_ports
+from floeberg.processes.local_broker import FAST_TIERED_STORAGE, LocalBroker
+from floeberg.tables.topic_tables import TopicTables
 from tests.crash.cradle import Cradle
 from tests.native.stage import eventually
 from tests.support.auditor import Finding, ProducersLog, Record, audit

@@ -14,9 +14,9 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
-from floeberg.door_token import log_door_token
+from floeberg.daemon.door_token import log_door_token
 from floeberg.settings import BrokerSettings, Settings
-from floeberg.topic_tables import TopicTables
+from floeberg.tables.topic_tables import TopicTables
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal

@@ -29,7 +29,7 @@ from typing import Any
 import structlog
 
 from engine.fault_points import FaultPoint, KillAt, arm
-from floeberg.tied_process import end_with_parent
+from floeberg.processes.tied_process import end_with_parent
 from tests.crash.small_history import (
     ACTS,
     BrokersPart,

@@ -25,7 +25,7 @@ from engine.table.data_file import FileName
 from engine.table.merge.candidates import RepairCandidates
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
-from floeberg.topic_tables import TopicTables
+from floeberg.tables.topic_tables import TopicTables
 from latest.latest_loop import LatestLoop
 from retention.sweep_limits import SweepLimits
 from retention.sweep_planner import Reason, Verdict

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from engine.fault_points import ENVIRONMENT_VARIABLE, FaultPoint, armed, reach
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 from tests.crash.small_history import ACTS
 from tests.tiering.tiering_world import TieringWorld
 

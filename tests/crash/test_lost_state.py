@@ -15,7 +15,7 @@ import pytest
 
 from engine.durable_file import TEMPORARY_SUFFIX
 from engine.fault_points import FaultPoint, armed
-from floeberg.door_token import TOKEN_FILE, log_door_token
+from floeberg.daemon.door_token import TOKEN_FILE, log_door_token
 from floeberg.settings import BrokerSettings, Settings
 from tests.crash.door_client import STATE, DoorClient
 from tests.crash.small_history import SEGMENT_RECORDS, BrokersPart, audited, do_the_daemons_work

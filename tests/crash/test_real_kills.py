@@ -12,7 +12,7 @@ import pytest
 
 from engine.fault_points import FaultPoint
 from engine.table.merge.candidates import RepairCandidates
-from floeberg.duckdb_session import DuckdbSession
+from floeberg.sql.duckdb_session import DuckdbSession
 from tests.crash.crash_stage import NATIVE, WATCHED, CrashStage, schema_of
 from tests.support.auditor import assert_clean
 

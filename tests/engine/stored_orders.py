@@ -39,7 +39,7 @@ from engine.table.proof.verification import verify_file
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
-from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
+from floeberg.demo.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 
 TOPIC = "orders"

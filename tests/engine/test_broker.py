@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from engine.broker import KafkaBroker, PartitionReplicas
 from engine.errors import Invalid, Unavailable
-from floeberg.local_broker import LocalBroker
+from floeberg.processes.local_broker import LocalBroker
 from tests.engine.broker_suite import BrokerConformance, Cluster, wait_for_answers
 from tests.support.fake_broker import FakeBroker
 

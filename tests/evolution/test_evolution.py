@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.table.columns import value_fields
-from floeberg.duckdb_session import DuckdbSession
+from floeberg.sql.duckdb_session import DuckdbSession
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
 from tests.evolution.all_cases import CASES

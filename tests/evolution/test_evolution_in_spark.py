@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from floeberg.spark_session import SparkSession
+from floeberg.sql.spark_session import SparkSession
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
 from tests.evolution.all_cases import CASES

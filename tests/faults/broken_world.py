@@ -14,7 +14,7 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
-from floeberg.status_board import StatusBoard
+from floeberg.daemon.status_board import StatusBoard
 from tests.support.auditor import ProducersLog, Record, assert_clean, audit
 from tests.support.auditor_sights import log_door_sight, table_sights
 from tests.tiering.broker_on_disk import FIRST_TIMESTAMP_MS

@@ -32,7 +32,7 @@ from engine.offset_range import OffsetRange
 from engine.schemas.folder import SchemaFolder
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.topic_partition import TopicIdPartition
-from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
+from floeberg.demo.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
 from tests.support.auditor import Record

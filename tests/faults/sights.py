@@ -18,8 +18,8 @@ from engine.reading.read_ahead import ReadAheadLimits
 from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
-from floeberg.table_survey import survey_tables
-from floeberg.topic_tables import TopicTables
+from floeberg.tables.survey import survey_tables
+from floeberg.tables.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.backend import RemoteSegment
 from serving.log.tiered_log import TieredLog

@@ -15,8 +15,8 @@ from engine.offset_range import OffsetRange
 from engine.table.catalog import access as catalogs
 from engine.table.states import newer_state
 from engine.table.topic_table import TopicTable
-from floeberg.table_survey import survey_tables
-from floeberg.topic_tables import TopicTables
+from floeberg.tables.survey import survey_tables
+from floeberg.tables.topic_tables import TopicTables
 from tests.faults.fault_world import SEGMENT, FaultWorld
 from tests.faults.sights import cycle, fsck
 from tiering.spool import spooled_ranges

@@ -17,7 +17,7 @@ from engine.reading.log_reader import LogReader
 from engine.table.catalog.access import warehouse_of
 from engine.table.loading import TableLoader
 from engine.table.manifests import ManifestReader
-from floeberg.topic_tables import TopicTables
+from floeberg.tables.topic_tables import TopicTables
 from tests.faults.fault_world import FaultWorld, path_of
 from tests.faults.sights import fsck
 from tests.support.auditor_sights import records_of_batches

@@ -15,8 +15,8 @@ from engine.clock import SystemClock
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
-from floeberg.local_broker import FAST_HOUSEKEEPING, LocalBroker
-from floeberg.status_board import StatusBoard
+from floeberg.daemon.status_board import StatusBoard
+from floeberg.processes.local_broker import FAST_HOUSEKEEPING, LocalBroker
 from tests.support.auditor import ProducersLog, Record, assert_clean, audit
 from tests.support.auditor_sights import table_sights
 from tiering.loop import TieringLoop

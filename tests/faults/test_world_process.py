@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from floeberg.http_server import HttpServer
+from floeberg.http.server import HttpServer
 from floeberg.settings import Listen
 from serving.status.routes import status_routes
 from tests.faults.broken_world import BrokenWorld
@@ -103,7 +103,7 @@ def test_segment_that_does_not_fit_into_memory_fails_alone_and_is_stored_when_th
 
 def test_log_that_cannot_be_written_ends_nothing() -> None:
     script = (
-        "import structlog; from floeberg.log_output import configure_logging; configure_logging(log_format='json');"
+        "import structlog; from floeberg.daemon.log_output import configure_logging as told; told(log_format='json');"
         "structlog.get_logger().warning('lost'); print('went on')"
     )
     with Path("/dev/full").open("w") as full:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 
 
 def floeberg(*arguments: str | Path, cwd: Path, typed: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -7,11 +7,11 @@ import resource
 import sys
 
 from engine.clock import SystemClock
-from floeberg.http_connection import ConnectionLimits
-from floeberg.http_server import HttpServer
-from floeberg.log_output import configure_logging
+from floeberg.daemon.log_output import configure_logging
+from floeberg.daemon.status_board import StatusBoard
+from floeberg.http.connection import ConnectionLimits
+from floeberg.http.server import HttpServer
 from floeberg.settings import Listen
-from floeberg.status_board import StatusBoard
 from serving.status.daemon_status import Phase
 from serving.status.routes import status_routes
 from tiering.cycle_report import CycleReport

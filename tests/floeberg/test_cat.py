@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from engine.formats.codec import CodecSpec, open_codec, propose_fields
 from engine.records.records import ByteSpans
-from floeberg.plain_record import decoded_or_text
+from floeberg.cat.plain_record import decoded_or_text
 
 _SCHEMA = json.dumps({"properties": {"a": {"type": "number"}, "b": {"type": "string"}}})
 _SPELLED = [b'{"a": 1.5, "b": "x"}', b'{"b":"x","a":2}', b'{"a":NaN}', b'{"a":1,"c":2}', b"null", b"not json"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from floeberg.local_broker import LocalBroker
-from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_orders
+from floeberg.demo.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_orders
+from floeberg.processes.local_broker import LocalBroker
 from tests.floeberg.command import floeberg
 
 ORDERS = 400

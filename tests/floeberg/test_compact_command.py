@@ -121,8 +121,8 @@ def test_topic_without_a_table_is_wrong_usage(stored: Stored) -> None:
 
 
 def test_settings_bound_what_they_say() -> None:
-    from floeberg.room_settings import compaction_limits
     from floeberg.settings import CompactionSettings, Settings
+    from floeberg.settings.rooms import compaction_limits
 
     settings = Settings(
         broker={"bootstrap": "b:1", "log_dirs": ["/l"]},  # type: ignore[arg-type]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Unavailable
-from floeberg.check_result import Verdict
-from floeberg.daemon_checks import check_daemon
-from floeberg.data_dir_lock import lock_data_dir
-from floeberg.free_ports import free_ports
+from floeberg.daemon.data_dir_lock import lock_data_dir
+from floeberg.processes.free_ports import free_ports
 from floeberg.settings import Settings
+from floeberg.setup.check_result import Verdict
+from floeberg.setup.daemon_checks import check_daemon
 
 
 def settings(folder: Path, *, log_door: int, table_door: int) -> Settings:

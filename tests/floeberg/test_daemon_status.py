@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 from engine.broker import Broker
 from engine.clock import SystemClock
 from floeberg.cli import app
-from floeberg.daemon import Daemon
-from floeberg.door_token import TOKEN_FILE
-from floeberg.end_request import EndRequest
-from floeberg.free_ports import free_ports
+from floeberg.daemon.daemon import Daemon
+from floeberg.daemon.door_token import TOKEN_FILE
+from floeberg.daemon.end_request import EndRequest
+from floeberg.processes.free_ports import free_ports
 from floeberg.settings.file import load_settings
 from tests.faults.broken_world import BrokenWorld, moved_away
 
@@ -62,7 +62,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
     def broker(**_: object) -> Broker:
         return world.broker.port
 
-    monkeypatch.setattr("floeberg.tiering_assembly.KafkaBroker", broker)
+    monkeypatch.setattr("floeberg.daemon.assembly.KafkaBroker", broker)
     log_door, table_door = (f"127.0.0.1:{port}" for port in free_ports(2))
     file = tmp_path / "floeberg.toml"
     file.write_text(

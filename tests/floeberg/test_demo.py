@@ -14,7 +14,7 @@ import pytest
 
 from floeberg.demo.playground import Playground
 from floeberg.java.plugin_jar import JAR_NAME
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 from serving.status.daemon_status import DaemonStatus
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from floeberg.free_ports import free_ports
+from floeberg.processes.free_ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 

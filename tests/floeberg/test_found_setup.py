@@ -11,9 +11,9 @@ from engine.broker import BrokerConfig
 from engine.errors import Invalid
 from engine.formats.format_facts import AUTO
 from engine.formats.format_guess import FormatGuess
-from floeberg.found_setup import FoundBroker, FoundTopic, find_broker, find_topics
 from floeberg.settings import Settings
-from floeberg.written_settings import settings_text
+from floeberg.setup.found_setup import FoundBroker, FoundTopic, find_broker, find_topics
+from floeberg.setup.written_settings import settings_text
 from tests.support.fake_broker import FakeBroker
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from topics.topic_rule import TopicRule

@@ -11,7 +11,7 @@ import pytest
 _FAULTS_OF_A_SECOND_BLOCK = """
 import resource, sys
 import numpy as np
-from floeberg.freed_memory import keep_freed_memory
+from floeberg.daemon.freed_memory import keep_freed_memory
 if sys.argv[1] == "kept" and not keep_freed_memory():
     sys.exit(3)
 for _ in range(2):

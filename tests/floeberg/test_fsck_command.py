@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from floeberg.commands.fsck import _compacted
-from floeberg.local_broker import LocalBroker
+from floeberg.processes.local_broker import LocalBroker
 from floeberg.settings import Settings
 from floeberg.settings.file import load_settings
 

@@ -18,10 +18,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from floeberg import http_server
-from floeberg.free_ports import free_ports
-from floeberg.http_connection import ConnectionLimits
-from floeberg.http_server import HttpServer
+from floeberg.http import server as http_server
+from floeberg.http.connection import ConnectionLimits
+from floeberg.http.server import HttpServer
+from floeberg.processes.free_ports import free_ports
 from floeberg.settings import Listen
 from serving.door import client_is_gone
 

@@ -7,8 +7,8 @@ import pytest
 
 from engine.errors import Invalid
 from engine.records.records import ByteSpans, Headers, Records
-from floeberg.kcat_format import formatted, parse_format
-from floeberg.offset_choice import OffsetChoice
+from floeberg.cat.kcat_format import formatted, parse_format
+from floeberg.cat.offset_choice import OffsetChoice
 
 RECORDS = Records(
     offset=np.array([7, 9]),

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from engine.errors import Invalid, Unavailable
-from floeberg.local_broker import LocalBroker
+from floeberg.processes.local_broker import LocalBroker
 from tests.native.stage import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("broker")]

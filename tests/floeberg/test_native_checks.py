@@ -12,14 +12,14 @@ from starlette.routing import Route
 
 from engine.broker import BrokerConfig, PartitionReplicas
 from engine.errors import Unavailable
-from floeberg.broker_facts import ask_facts
-from floeberg.check_result import CheckResult, Verdict
-from floeberg.free_ports import free_ports
-from floeberg.http_server import HttpServer
+from floeberg.http.server import HttpServer
 from floeberg.java.plugin_jar import broker_properties
-from floeberg.native_checks import check_native
-from floeberg.native_lines import METADATA_TOPIC
+from floeberg.native.broker_facts import ask_facts
+from floeberg.native.checks import check_native
+from floeberg.native.lines import METADATA_TOPIC
+from floeberg.processes.free_ports import free_ports
 from floeberg.settings import BrokerSettings, Listen, LogDoorSettings, Settings
+from floeberg.setup.check_result import CheckResult, Verdict
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import create_log_door
 from tests.serving.log.backend_suite import sample_records

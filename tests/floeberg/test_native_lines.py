@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from engine.broker import BrokerConfig, PartitionReplicas
-from floeberg.native_lines import BrokerFacts, LineState, PropertyLine, lines_of, lines_unasked, notes_of
+from floeberg.native.lines import BrokerFacts, LineState, PropertyLine, lines_of, lines_unasked, notes_of
 
 PLUGIN = {
     "remote.log.storage.system.enable": "true",

@@ -15,7 +15,7 @@ from engine.schemas.folder import SchemaFolder
 from floeberg.cli import app
 from floeberg.commands import repair as repair_command
 from floeberg.commands.status import _show
-from floeberg.data_dir_lock import lock_data_dir
+from floeberg.daemon.data_dir_lock import lock_data_dir
 from serving.status.daemon_status import DaemonStatus, Phase
 from tests.tiering.order_schemas import TEXTS, order
 from tests.tiering.tiering_world import TieringWorld

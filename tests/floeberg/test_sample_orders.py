@@ -9,7 +9,7 @@ from itertools import islice
 import fastavro
 import pytest
 
-from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks, sample_orders
+from floeberg.demo.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks, sample_orders
 
 _HEADER = b"\x00" + ORDER_SCHEMA_ID.to_bytes(4, "big")
 

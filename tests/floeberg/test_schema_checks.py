@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from engine.schemas import http as schema_http
-from floeberg.check_result import CheckResult, Verdict
 from floeberg.settings import BrokerSettings, Settings
 from floeberg.settings.topic import TopicSettings
-from floeberg.setup_checks import check_schemas
+from floeberg.setup.check_result import CheckResult, Verdict
+from floeberg.setup.checks import check_schemas
 from tests.engine.schemas.patient_clock import PatientClock
 from tests.engine.schemas.registry_server import RegistryServer, running_registry
 

@@ -10,10 +10,10 @@ from engine.clock import SystemClock
 from engine.errors import Invalid
 from engine.formats.csv.dialect import CsvDialect, CsvQuote, csv_columns
 from engine.table.windows import Clustering
-from floeberg.room_settings import topic_rules
-from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.settings.file import find_settings_file, load_settings
+from floeberg.settings.rooms import topic_rules
+from floeberg.settings.schema_sources import SchemaSources
 from topics.retention_rule import Keep, RetentionRule
 
 LEAST = '[broker]\nbootstrap = "localhost:9092"\nlog_dirs = ["/kafka"]\n'

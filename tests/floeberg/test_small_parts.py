@@ -14,18 +14,18 @@ from starlette.routing import Route
 
 from engine.errors import Invalid, Unavailable
 from engine.file_lock import owner_of
-from floeberg.data_dir_lock import LOCK_FILE, lock_data_dir
-from floeberg.door_token import TOKEN_FILE, log_door_token
-from floeberg.http_server import HttpServer
+from floeberg.daemon.data_dir_lock import LOCK_FILE, lock_data_dir
+from floeberg.daemon.door_token import TOKEN_FILE, log_door_token
+from floeberg.http.server import HttpServer
 from floeberg.java.plugin_jar import broker_properties
-from floeberg.schema_sources import registry_access
 from floeberg.settings import BrokerSettings, Listen, LogDoorSettings, Settings
 from floeberg.settings.registry import RegistrySettings
+from floeberg.settings.schema_sources import registry_access
 
 HOLD_LOCK = """
 import sys, time
 from pathlib import Path
-from floeberg.data_dir_lock import lock_data_dir
+from floeberg.daemon.data_dir_lock import lock_data_dir
 lock = lock_data_dir(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)

@@ -18,13 +18,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from engine.errors import Invalid, Unavailable
-from floeberg import answer_output
-from floeberg.answer_formats import json_lines
-from floeberg.answer_output import AnswerOutput
 from floeberg.cli import app
-from floeberg.duckdb_session import DuckdbSession
-from floeberg.plain_value import plain, shown
-from floeberg.sql_answer import BATCH_ROWS, SqlAnswer, complete_statements, in_batches
+from floeberg.sql import answer_output
+from floeberg.sql.answer import BATCH_ROWS, SqlAnswer, complete_statements, in_batches
+from floeberg.sql.answer_formats import json_lines
+from floeberg.sql.answer_output import AnswerOutput
+from floeberg.sql.duckdb_session import DuckdbSession
+from floeberg.sql.plain_value import plain, shown
 
 
 class _NoCatalog(DuckdbSession):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 from tests.floeberg.command import hear_interrupts
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from floeberg.commands.status import shown
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 from serving.status.daemon_status import BoundUse, DaemonStatus, Phase
 from tests.floeberg.command import floeberg, hear_interrupts
 from tests.floeberg.status_door import status_door

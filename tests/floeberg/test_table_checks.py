@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
-from floeberg.check_result import Verdict
 from floeberg.settings import BrokerSettings, Settings
 from floeberg.settings.topic import TopicSettings
-from floeberg.setup_checks import check_tables
-from floeberg.topic_tables import TopicTables
+from floeberg.setup.check_result import Verdict
+from floeberg.setup.checks import check_tables
+from floeberg.tables.topic_tables import TopicTables
 from tests.tiering.tiering_world import TieringWorld
 from topics.topic_rule import TopicRule
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import Invalid, Unavailable
 from engine.warehouse.warehouse import Warehouse
-from floeberg.table_drop import AbandonedFolder, remove_files, require_no_only_copy, take_from_catalog
+from floeberg.tables.drop import AbandonedFolder, remove_files, require_no_only_copy, take_from_catalog
 from tests.tiering.tiering_world import TieringWorld, report_of
 from topics.topic_rule import TopicRule
 

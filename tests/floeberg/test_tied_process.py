@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 
 ROOT = Path(__file__).parents[2]
 END_S = 60.0
@@ -20,7 +20,7 @@ SLEEPER = "import signal; print('up', flush=True); signal.pause()"
 STARTER = """
 import signal, sys, threading
 from pathlib import Path
-from floeberg.child_process import start_process
+from floeberg.processes.child_process import start_process
 
 def start(name, outlives):
     process = start_process([sys.executable, "-c", sys.argv[1]], log=Path(sys.argv[2], name), outlives=outlives)
@@ -65,7 +65,7 @@ def test_process_whose_starter_is_gone_already_does_not_begin(tmp_path: Path) ->
 A_TEST = f"""
 import signal, sys
 from pathlib import Path
-from floeberg.child_process import start_process
+from floeberg.processes.child_process import start_process
 
 def test_with_a_server(worker_id):
     server = start_process([sys.executable, "-c", {SLEEPER!r}], log=Path("server.log"))

@@ -8,10 +8,10 @@ import pytest
 
 from engine.clock import SystemClock
 from engine.topic_partition import TopicIdPartition
-from floeberg.check_result import CheckResult, Verdict
 from floeberg.settings import Settings
-from floeberg.topic_checks import MOST_TOLD, check_topics
-from floeberg.topic_tables import TopicTables
+from floeberg.setup.check_result import CheckResult, Verdict
+from floeberg.setup.topic_checks import MOST_TOLD, check_topics
+from floeberg.tables.topic_tables import TopicTables
 from tests.tiering.broker_on_disk import NODE_ID
 from tests.tiering.tiering_world import TieringWorld
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from bench.value_formats import SCHEMA_ID, TRIALS
-from bench.value_records import KINDS
+from bench.values.value_formats import SCHEMA_ID, TRIALS
+from bench.values.value_records import KINDS
 from engine.formats.codec import PLAIN_SCHEMA_ID, CodecSpec, ValueCodec, Verdict, open_codec, propose_fields
 from engine.records.records import ByteSpans
 from tests.fuzz.hostile_bytes import hostile

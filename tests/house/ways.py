@@ -29,9 +29,9 @@ from engine.schemas.folder import SchemaFolder
 from engine.table.catalog.access import DEFAULT_NAMESPACE
 from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
-from floeberg.http_server import HttpServer
+from floeberg.http.server import HttpServer
 from floeberg.settings import Listen
-from floeberg.topic_tables import TopicTables
+from floeberg.tables.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal
 from serving.log.damage_watch import DamageWatch

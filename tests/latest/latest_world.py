@@ -19,9 +19,9 @@ from engine.table.merge.merge_files import MergeTask, merge_files
 from engine.table.proof.verifier import VerifiedFile, Verifier
 from engine.table.topic_table import TopicTable
 from engine.table.windows import Clustering
-from floeberg.duckdb_condition import DuckdbCondition
-from floeberg.duckdb_session import extension_file
-from floeberg.erasure import Eraser
+from floeberg.sql.duckdb_condition import DuckdbCondition
+from floeberg.sql.duckdb_session import extension_file
+from floeberg.tables.erasure import Eraser
 from latest.key_index import KeyIndex
 from latest.latest_limits import LatestLimits
 from latest.topic_latest import LatestTurn, TopicLatest

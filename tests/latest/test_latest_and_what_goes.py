@@ -10,8 +10,8 @@ from engine.errors import Unavailable
 from engine.fault_points import FaultPoint, armed
 from engine.fsck.report import Damage
 from engine.table.reachability import ReachableFiles
-from floeberg.duckdb_latest import latest_findings
-from floeberg.table_survey import survey_tables
+from floeberg.sql.duckdb_latest import latest_findings
+from floeberg.tables.survey import survey_tables
 from retention.sweep_limits import SweepLimits
 from tests.latest.latest_world import TOPIC, LatestWorld, Record
 from tests.support.fault_hooks import once

@@ -17,7 +17,7 @@ from engine.kafka_log.segment import list_segments
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
-from floeberg.local_broker import LocalBroker
+from floeberg.processes.local_broker import LocalBroker
 from latest.latest_loop import LatestLoop
 from tiering.loop import TieringLoop
 from tiering.tiering_limits import TieringLimits

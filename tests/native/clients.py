@@ -17,7 +17,7 @@ from kafka import TopicPartition as PythonPartition
 
 from floeberg.java.jdk import java_command
 from floeberg.java.maven_jars import KAFKA_BROKER, KAFKA_VERSION, MavenArtifact, class_path, resolve_jars
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 from tests.native.stage import Sent
 
 READ_TIMEOUT_S = 60.0

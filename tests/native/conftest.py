@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from engine.clock import SystemClock
-from floeberg.room_settings import topic_rules
-from floeberg.schema_sources import SchemaSources
 from floeberg.settings import BrokerSettings, Settings
+from floeberg.settings.rooms import topic_rules
+from floeberg.settings.schema_sources import SchemaSources
 from tests.native.gapped_topics import GappedTopic, aborted_topic, erased_topic, once_compacted_topic
 from tests.native.stage import PLAIN, TIERED, NativeStage, Sent, sample
 from tests.native.value_topics import value_topics, write_schemas

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from floeberg.local_broker import LocalBroker, Membership, cluster_of
+from floeberg.processes.local_broker import LocalBroker, Membership, cluster_of
 
 SHIPPED = Path(__file__).parent / "shipped" / "server.properties"
 

@@ -6,8 +6,8 @@ import contextlib
 from pathlib import Path
 
 from engine.broker import KafkaBroker
-from floeberg.local_broker import cluster_of
-from floeberg.native_lines import METADATA_TOPIC
+from floeberg.native.lines import METADATA_TOPIC
+from floeberg.processes.local_broker import cluster_of
 from tests.native.shipped_stage import (
     ShippedNode,
     history_is_read_from_the_table,

@@ -10,9 +10,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from engine.clock import SystemClock
-from floeberg.daemon import Daemon
-from floeberg.free_ports import free_ports
-from floeberg.local_broker import Membership
+from floeberg.daemon.daemon import Daemon
+from floeberg.processes.free_ports import free_ports
+from floeberg.processes.local_broker import Membership
 from floeberg.settings import Settings
 from floeberg.settings.file import load_settings
 from tests.floeberg.command import floeberg

@@ -30,11 +30,11 @@ from engine.table.catalog.access import DEFAULT_NAMESPACE, embedded_catalog_prop
 from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from floeberg.erasure import Eraser
-from floeberg.free_ports import free_ports
 from floeberg.java.plugin_jar import broker_properties
-from floeberg.local_broker import FAST_TIERED_STORAGE, LocalBroker
-from floeberg.topic_tables import TopicTables
+from floeberg.processes.free_ports import free_ports
+from floeberg.processes.local_broker import FAST_TIERED_STORAGE, LocalBroker
+from floeberg.tables.erasure import Eraser
+from floeberg.tables.topic_tables import TopicTables
 from retention.erasure_condition import KeyCondition
 from retention.erasure_report import ErasureReport
 from retention.horizon_limits import HorizonLimits

@@ -19,7 +19,7 @@ from compaction.compaction_limits import CompactionLimits
 from compaction.compaction_loop import CompactionLoop
 from compaction.merge_limits import Demand, MergeLimits
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
-from floeberg.duckdb_session import DuckdbSession
+from floeberg.sql.duckdb_session import DuckdbSession
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
 from tests.native.clients import group

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from floeberg.daemon_client import ask_daemon
-from floeberg.local_broker import cluster_of
+from floeberg.daemon.client import ask_daemon
+from floeberg.processes.local_broker import cluster_of
 from tests.native.shipped_stage import ShippedNode, history_is_read_from_the_table, set_up_by_what_is_printed
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("shipped")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bench.python_producers import python_producers
-from bench.value_records import KINDS, RecordKind
+from bench.values.python_producers import python_producers
+from bench.values.value_records import KINDS, RecordKind
 from floeberg.settings.topic import TopicSettings
 
 PRODUCERS = {

@@ -12,7 +12,7 @@ import pytest
 
 from floeberg.java.jdk import java_command
 from floeberg.java.maven_jars import KAFKA_BROKER, KAFKA_STORAGE_API, class_path, resolve_jars
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 
 PLUGIN = Path(__file__).resolve().parents[2] / "plugin"
 TEST_SOURCES = sorted((PLUGIN / "test").rglob("*.java"))

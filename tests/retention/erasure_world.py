@@ -16,8 +16,8 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
-from floeberg.duckdb_condition import DuckdbCondition
-from floeberg.erasure import Eraser
+from floeberg.sql.duckdb_condition import DuckdbCondition
+from floeberg.tables.erasure import Eraser
 from retention.erasure_condition import Condition, KeyCondition, key_bytes
 from retention.erasure_report import ErasureReport, ErasureReports
 from tests.engine.table.merge.merge_world import MergeWorld

@@ -18,7 +18,7 @@ from engine.fault_points import FaultPoint, armed
 from engine.formats.codec import CodecSpec
 from engine.table.columns import TableLayout
 from engine.table.windows import Clustering
-from floeberg.duckdb_condition import DuckdbCondition
+from floeberg.sql.duckdb_condition import DuckdbCondition
 from retention.erasure_finding import Finder
 from tests.compaction.damaged_file import damage
 from tests.engine.table.merge.merge_world import MergeWorld

@@ -14,8 +14,8 @@ from engine.table.commit.takeover import Takeover
 from engine.table.commit.writer import TableWriter
 from engine.table.manifests import ManifestReader
 from engine.table.topic_table import TopicTable
-from floeberg.duckdb_condition import DuckdbCondition
-from floeberg.erasure import Eraser
+from floeberg.sql.duckdb_condition import DuckdbCondition
+from floeberg.tables.erasure import Eraser
 from retention.erasure_report import ErasureReport
 from retention.erasure_scan import Matcher, scan
 from tests.engine.table.foreign.foreign_rewrites import rewrite_in_no_order, rewrite_one_file

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.clock import SystemClock
-from floeberg.duckdb_condition import DuckdbCondition
-from floeberg.erasure import Eraser
+from floeberg.sql.duckdb_condition import DuckdbCondition
+from floeberg.tables.erasure import Eraser
 from retention.erasure_condition import KeyCondition
 from retention.erasure_report import ErasureReport
 from tests.latest.latest_world import LatestWorld

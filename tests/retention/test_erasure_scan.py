@@ -10,8 +10,8 @@ import pytest
 from engine.errors import Corrupt, Invalid
 from engine.table.history import MAY_BE_UNANSWERED_MS
 from engine.table.reachability import ReachableFiles
-from floeberg.duckdb_condition import DuckdbCondition
-from floeberg.erasure import Eraser
+from floeberg.sql.duckdb_condition import DuckdbCondition
+from floeberg.tables.erasure import Eraser
 from retention.erasure_report import ErasureReport, ErasureReports
 from retention.erasure_scan import Matcher, scan
 from retention.sweep_limits import SweepLimits

@@ -12,8 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
-from floeberg.http_connection import ConnectionLimits
-from floeberg.http_server import HttpServer
+from floeberg.http.connection import ConnectionLimits
+from floeberg.http.server import HttpServer
 from floeberg.settings import Listen
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import LogDoorLimits, create_log_door

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
-from floeberg.tied_process import end_with_parent
+from floeberg.processes.tied_process import end_with_parent
 from tests.simulation.minimiser import minimise
 from tests.simulation.run import Outcome, drawn, run
 from tests.simulation.trace import Step, count_of

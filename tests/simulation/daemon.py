@@ -22,7 +22,7 @@ from engine.table.history_limits import HistoryLimits
 from engine.table.merge.merge_files import Merged
 from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
-from floeberg.topic_tables import TopicTables
+from floeberg.tables.topic_tables import TopicTables
 from retention.horizon_limits import HorizonLimits
 from retention.horizon_loop import HorizonLoop
 from retention.sweep_limits import SweepLimits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from floeberg.local_broker import LocalBroker
+from floeberg.processes.local_broker import LocalBroker
 
 ARCHIVE = Path(__file__).parents[2] / "build" / "kafka.jsa"
 

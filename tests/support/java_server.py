@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import httpx
 
-from floeberg.child_process import ServerProcess
-from floeberg.free_ports import free_ports
+from floeberg.processes.child_process import ServerProcess
+from floeberg.processes.free_ports import free_ports
 
 
 class JavaServer(ServerProcess):

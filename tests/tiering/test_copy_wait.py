@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.offset_range import OffsetRange
-from floeberg.status_board import StatusBoard
+from floeberg.daemon.status_board import StatusBoard
 from serving.log.backend import RemoteSegment
 from serving.log.copy_requests import CopyRequests
 from serving.status.copy_wait import LONGEST_COPY_WAIT_MS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from floeberg.status_board import StatusBoard
+from floeberg.daemon.status_board import StatusBoard
 from serving.status.waiting_words import waiting_words
 from tests.tiering.broker_on_disk import FIRST_TIMESTAMP_MS
 from tests.tiering.tiering_world import TieringWorld

@@ -18,7 +18,7 @@ from engine.table.commit.range_append import CommitResult, RangeAppend
 from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 from tests.support.interfering_workers import InterferingWorkers, ReadBackAnswers, ReadBackTasks
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 
@@ -81,7 +81,7 @@ def test_file_damaged_between_writing_and_verifying_is_not_committed_and_said(
 KILLED_LOOPS = """
 import os, signal, sys, time
 from pathlib import Path
-from floeberg.tied_process import end_with_parent
+from floeberg.processes.tied_process import end_with_parent
 from tests.tiering.tiering_world import TieringWorld
 from tiering.tiering_limits import TieringLimits
 

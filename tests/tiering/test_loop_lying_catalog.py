@@ -17,7 +17,7 @@ from engine.table.catalog.rest import TIMEOUT_PROPERTY
 from engine.table.commit import session as table_session
 from engine.table.commit.writer import TableWriter
 from engine.topic_partition import TopicIdPartition
-from floeberg.status_board import StatusBoard
+from floeberg.daemon.status_board import StatusBoard
 from tests.support.lying_proxy import LIES, Answer, Lie, LyingProxy
 from tests.support.rest_catalog import RestCatalogServer
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of

@@ -14,10 +14,10 @@ from engine.errors import Unavailable
 from engine.schemas import desk as schema_desk
 from engine.schemas import http as schema_http
 from engine.table.columns import TableLayout
-from floeberg.schema_sources import SchemaSources
+from floeberg.daemon.status_board import StatusBoard
 from floeberg.settings.registry import RegistrySettings
+from floeberg.settings.schema_sources import SchemaSources
 from floeberg.settings.topic import TopicSettings
-from floeberg.status_board import StatusBoard
 from tests.engine.formats.avro.avro_values import framed as avro_framed
 from tests.engine.schemas.registry_server import RegistryServer, running_registry
 from tests.tiering.order_schemas import FIRST, SECOND, columns, order

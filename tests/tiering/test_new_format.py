@@ -12,13 +12,13 @@ from engine.formats.format_facts import FORMATS
 from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
-from floeberg.check_result import Verdict
 from floeberg.commands.cat import _lines
-from floeberg.room_settings import topic_rules
-from floeberg.schema_sources import SchemaSources
 from floeberg.settings import Settings
 from floeberg.settings.file import load_settings
-from floeberg.setup_checks import check_schemas
+from floeberg.settings.rooms import topic_rules
+from floeberg.settings.schema_sources import SchemaSources
+from floeberg.setup.check_result import Verdict
+from floeberg.setup.checks import check_schemas
 from tests.support.pipes_format import PIPES
 from tests.tiering.tiering_world import TieringWorld, report_of
 from topics.topic_rule import TopicRule

@@ -15,7 +15,7 @@ from engine.broker import PartitionView
 from engine.errors import Unavailable
 from engine.table.commit.writer import TableWriter
 from engine.topic_partition import TopicIdPartition
-from floeberg.status_board import StatusBoard
+from floeberg.daemon.status_board import StatusBoard
 from tests.tiering.broker_on_disk import NODE_ID, let_settle
 from tests.tiering.tiering_world import STRINGS, TieringWorld, ranges_of, report_of
 from tiering.cycle_report import CycleReport
@@ -32,8 +32,8 @@ COUNTED = (
     "tiering.planner._plan_partition",
     "tiering.cycle.report_partition",
     "tiering.kept_reports.LedTopic",
-    "floeberg.status_board.StatusBoard._partition_status",
-    "floeberg.status_board.StatusBoard._count",
+    "floeberg.daemon.status_board.StatusBoard._partition_status",
+    "floeberg.daemon.status_board.StatusBoard._count",
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import Invalid
 from engine.table.columns import TableLayout
-from floeberg.topic_tables import TopicTables
+from floeberg.tables.topic_tables import TopicTables
 from tests.tiering.tiering_world import TieringWorld, report_of
 from topics.topic_rule import TopicRule
 

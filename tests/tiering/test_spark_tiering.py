@@ -19,7 +19,7 @@ from engine.table.commit.writer import TableWriter
 from engine.table.manifests import TableFile
 from engine.table.merge.merge_files import Merged, MergeTask, merge_files
 from engine.table.proof.verifier import Verifier
-from floeberg.local_broker import LocalBroker
+from floeberg.processes.local_broker import LocalBroker
 from tests.faults.deadly_path import DeadlyPath
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from tests.tiering.string_table import string_table

@@ -22,7 +22,7 @@ from engine.schemas.folder import SchemaFolder
 from engine.table.columns import TableLayout
 from engine.topic_partition import TopicIdPartition
 from floeberg.cli import app
-from floeberg.duckdb_session import extension_file
+from floeberg.sql.duckdb_session import extension_file
 from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 from tiering.tiering_limits import TieringLimits
 from topics.topic_rule import TopicRule

@@ -11,7 +11,7 @@ import pytest
 
 from engine.clock import SystemClock
 from engine.topic_partition import TopicIdPartition
-from floeberg.status_board import StatusBoard
+from floeberg.daemon.status_board import StatusBoard
 from tests.support.interfering_workers import InterferingWorkers, RewriteAnswers, RewriteTasks
 from tests.tiering.planner_cases import partition as some_partition
 from tests.tiering.tiering_world import TieringWorld, ranges_of

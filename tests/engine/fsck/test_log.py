@@ -14,7 +14,7 @@ from engine.table.manifests import ManifestReader
 from engine.table.merge.merge_files import MergeTask, merge_files
 from engine.table.proof.verification import verify_file
 from engine.table.proof.verifier import Verifier
-from floeberg.sample_orders import sample_order_blocks
+from floeberg.demo.sample_orders import sample_order_blocks
 from tests.engine.stored_orders import (
     SEGMENT_RECORDS,
     StoredOrders,

@@ -17,7 +17,7 @@ from engine.kafka_log.record_batch import parse_header
 from engine.kafka_log.segment import AbortedTransaction, list_segments, read_transaction_index
 from engine.kafka_log.segment_reader import read_segment
 from engine.offset_range import OffsetRange
-from floeberg.local_broker import LocalBroker
+from floeberg.processes.local_broker import LocalBroker
 from tests.engine.kafka_log.batch_twin import Row, rows_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("broker")]

@@ -31,8 +31,8 @@ from engine.formats.codec import CodecSpec, Verdict, open_codec, propose_fields
 from engine.formats.protobuf.descriptors import compile_proto, load_file
 from engine.records.records import ByteSpans
 from engine.schemas.source import FoundSchema, Role, SchemaSource
-from floeberg.schema_sources import SchemaSources
 from floeberg.settings.registry import RegistrySettings
+from floeberg.settings.schema_sources import SchemaSources
 from floeberg.settings.topic import TopicSettings
 from tests.support.schema_registry_server import OLDEST_JAVA, SchemaRegistryServer, java_of_the_registry
 

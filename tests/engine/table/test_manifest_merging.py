@@ -20,7 +20,7 @@ from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader
 from engine.table.sealed_snapshot import MANIFESTS_OF_A_TIER, OWN_MANIFEST, SealedProducer
 from engine.table.topic_table import TopicTable
-from floeberg.duckdb_session import extension_file
+from floeberg.sql.duckdb_session import extension_file
 from tests.engine.table.table_examples import (
     append_of,
     catalog_in,

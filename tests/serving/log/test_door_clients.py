@@ -12,8 +12,8 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from floeberg.http_connection import ConnectionLimits
-from floeberg.http_server import HttpServer
+from floeberg.http.connection import ConnectionLimits
+from floeberg.http.server import HttpServer
 from floeberg.settings import Listen
 from serving.door import DoorMetrics
 from serving.log.auxiliary_state import MAX_SIZE_BYTES, AuxiliaryState

@@ -7,8 +7,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 
 from engine.errors import Unavailable
-from floeberg.duckdb_session import DuckdbSession
-from floeberg.spark_session import SparkSession
+from floeberg.sql.duckdb_session import DuckdbSession
+from floeberg.sql.spark_session import SparkSession
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
 from tests.support.served_routes import served

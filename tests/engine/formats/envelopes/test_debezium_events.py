@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.java_producers import read_values, run_java
+from bench.values.java_producers import read_values, run_java
 from engine.formats.codec import INFERENCE, OPEN, PLAIN_SCHEMA_ID, CodecSpec, Verdict, open_codec, propose_fields
 from engine.records.records import ByteSpans
 from floeberg.java.maven_jars import MavenArtifact

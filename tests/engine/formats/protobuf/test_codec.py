@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench.python_producers import python_producers
-from bench.value_formats import schema_text
-from bench.value_records import KINDS, RecordKind
+from bench.values.python_producers import python_producers
+from bench.values.value_formats import schema_text
+from bench.values.value_records import KINDS, RecordKind
 from engine.errors import Corrupt, Invalid
 from engine.formats.codec import (
     CodecSpec,

@@ -26,7 +26,7 @@ from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader, TableFile
 from engine.table.stream_branch import NEVER_EXPIRES_MS, STREAM_BRANCH
 from engine.table.topic_table import TopicTable
-from floeberg.duckdb_session import extension_file
+from floeberg.sql.duckdb_session import extension_file
 from tests.engine.table.table_examples import (
     StillClock,
     append_of,

@@ -21,7 +21,7 @@ from engine.table.catalog.access import embedded_catalog_properties, open_catalo
 from engine.table.loading import TableLoader
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
-from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
+from floeberg.demo.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from tests.tiering.tiering_world import TieringWorld
 from tiering.cycle_report import CycleReport
 from tiering.planner import Waiting

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.embedded_spark import spark_over
-from floeberg.tied_process import tied
+from floeberg.processes.tied_process import tied
 
 
 class SparkSqlProcess:

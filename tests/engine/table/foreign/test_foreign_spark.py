@@ -12,7 +12,7 @@ import pytest
 from engine.errors import Corrupt
 from engine.offset_range import OffsetRange
 from engine.table.manifests import ManifestReader
-from floeberg.sample_orders import ORDER_SCHEMA
+from floeberg.demo.sample_orders import ORDER_SCHEMA
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.auxiliary_store import AuxiliaryStore
 from tests.engine.table.foreign.foreign_world import ForeignWorld

@@ -11,7 +11,7 @@ import pytest
 
 from engine.parquet.settings import DELTA_BYTE_ARRAY, DICTIONARY, PAGE_ROWS, ParquetSettings
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
-from floeberg.spark_session import SparkSession
+from floeberg.sql.spark_session import SparkSession
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
 from tests.support.served_routes import served

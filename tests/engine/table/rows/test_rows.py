@@ -22,7 +22,7 @@ from engine.records.digest import digest_of
 from engine.records.records import ByteSpans, Headers, Records
 from engine.table.columns import TableLayout, arrow_schema, iceberg_schema
 from engine.table.rows.rows import RowCodecs, records_from_rows, rows_from_records
-from floeberg.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
+from floeberg.demo.sample_orders import ORDER_SCHEMA, ORDER_SCHEMA_ID, sample_order_blocks
 from tests.engine.table.table_examples import Header, records_of
 
 LAYOUT = TableLayout()

@@ -1,0 +1,1 @@
+"""Few files for ever: merges and their peer, SQL before and after."""

@@ -1,0 +1,1 @@
+"""From table to consumer: replay, a fetch anywhere, an unmodified consumer."""

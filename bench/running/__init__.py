@@ -1,0 +1,1 @@
+"""A daemon as it runs: memory, quiet, freshness, beside a broker."""

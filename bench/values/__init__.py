@@ -1,0 +1,1 @@
+"""Formats of values, both ways, on values as producers write them."""

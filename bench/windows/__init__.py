@@ -1,0 +1,1 @@
+"""Rows in windows sorted by columns: both sides of the dial."""

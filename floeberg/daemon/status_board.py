@@ -1,0 +1,326 @@
+"""What the daemon knows of itself from its last cycle: for the status page, the metrics and the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+from typing import TypeAlias
+
+import psutil
+
+from compaction.compaction_report import CompactionReport
+from engine.clock import Clock
+from engine.errors import CommitUnknown, FloebergError, Unavailable
+from engine.schemas.desk import SourceHealth
+from engine.table.merge.candidates import KeptRows
+from engine.topic_partition import TopicIdPartition
+from floeberg.daemon.bound_sources import open_file_bound
+from latest.latest_report import LatestReport
+from retention.horizon_loop import HorizonLoop
+from retention.sweep_report import TableSweeps
+from serving.log.copy_requests import CopyRequests
+from serving.log.damage_watch import Damages
+from serving.status.copy_wait import awaits_copy, copy_wait_ms
+from serving.status.daemon_status import (
+    BoundUse,
+    CompactionStatus,
+    DaemonStatus,
+    LatestStatus,
+    Phase,
+    SchemaSourceStatus,
+    TableSweepStatus,
+)
+from serving.status.metrics import Metrics
+from serving.status.waiting_words import waiting_words
+from tiering.cycle_report import CycleReport, PartitionReport
+from tiering.tiering_limits import TieringLimits
+from topics.partition_status import PartitionStatus
+
+BoundSource: TypeAlias = Callable[[], Iterable[BoundUse]]
+_Counts: TypeAlias = tuple[int, int, int, int]
+
+
+class StatusBoard:
+    """Written by the tiering thread after each cycle, read by the doors' threads."""
+
+    def __init__(self, *, version: str, clock: Clock, limits: TieringLimits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._status = DaemonStatus(
+            version=version, phase=Phase.STARTING, started_ms=clock.now_ms(), now_ms=clock.now_ms()
+        )
+        self._began_at_ms = self._heard_at_ms = clock.monotonic_ms()
+        self._reports: tuple[PartitionReport, ...] = ()
+        self._known: dict[TopicIdPartition, PartitionReport] = {}
+        self._counted: dict[TopicIdPartition, _Counts] = {}
+        self._cycle_bounds: list[BoundSource] = []
+        self._bounds_now: list[BoundSource] = [open_file_bound]
+        self._sources: Callable[[], tuple[SourceHealth, ...]] = tuple
+        self._damages: Callable[[], Damages] = Damages
+        self._compaction: Callable[[], CompactionReport] = CompactionReport
+        self._sweeps: Callable[[], tuple[TableSweeps, ...]] = tuple
+        self._latest: Callable[[], LatestReport] = LatestReport
+        self._copies = CopyRequests(clock)
+        self._kept: Callable[[TopicIdPartition], KeptRows] = lambda _: KeptRows()
+        self._horizons: HorizonLoop | None = None
+        self._copy_awaited_ms: dict[TopicIdPartition, int] = {}
+        self.metrics = Metrics(self.status)
+
+    def watch_each_cycle(self, bounds: BoundSource) -> None:
+        """Look at these bounds after each cycle, from the tiering thread: a disk that hangs must not hang the page."""
+        self._cycle_bounds.append(bounds)
+
+    def watch(self, bounds: BoundSource) -> None:
+        """Look at these bounds whenever somebody asks for the status."""
+        self._bounds_now.append(bounds)
+
+    def watch_copies(self, copies: CopyRequests) -> None:
+        """Take from here what the broker asked for."""
+        self._copies = copies
+
+    def watch_kept(self, kept: Callable[[TopicIdPartition], KeptRows]) -> None:
+        """Ask here for the rows of a partition that keep their bytes, whenever somebody asks for the status."""
+        self._kept = kept
+
+    def watch_horizons(self, horizons: HorizonLoop) -> None:
+        """Ask here for the horizons of a partition, and for what keeps some from moving."""
+        self._horizons = horizons
+
+    def watch_compaction(self, report: Callable[[], CompactionReport]) -> None:
+        """Ask for compaction's report whenever somebody asks for the status."""
+        self._compaction = report
+
+    def watch_sweeps(self, report: Callable[[], tuple[TableSweeps, ...]]) -> None:
+        """Ask for what sweeps found and did whenever somebody asks for the status."""
+        self._sweeps = report
+
+    def watch_latest(self, report: Callable[[], LatestReport]) -> None:
+        """Ask for the report on the newest records whenever somebody asks for the status."""
+        self._latest = report
+
+    def watch_sources(self, health: Callable[[], tuple[SourceHealth, ...]]) -> None:
+        """Look at these schema sources whenever somebody asks for the status."""
+        self._sources = health
+
+    def watch_damages(self, found: Callable[[], Damages]) -> None:
+        """Ask for what readers met damaged whenever somebody asks for the status."""
+        self._damages = found
+
+    def status(self) -> DaemonStatus:
+        """The newest status, with the time and the memory of now."""
+        with self._lock:
+            status, heard_at_ms, reports = self._status, self._heard_at_ms, self._reports
+            copy_awaited_ms = dict(self._copy_awaited_ms)
+        monotonic_ms = self._clock.monotonic_ms()
+        damages = self._damages()
+        return replace(
+            status,
+            now_ms=self._clock.now_ms(),
+            uptime_ms=monotonic_ms - self._began_at_ms,
+            silent_ms=monotonic_ms - heard_at_ms,
+            partitions=tuple(
+                self._partition_status(report, copy_awaited_ms.get(report.partition), monotonic_ms)
+                for report in reports
+            ),
+            bounds=(*status.bounds, *(bound for source in self._bounds_now for bound in source())),
+            damages=damages.newest,
+            damage_count=damages.count,
+            schema_sources=tuple(map(_source_status, self._sources())),
+            compaction=_compaction_status(self._compaction()),
+            horizon_problems=self._horizon_problems(),
+            sweeps=tuple(map(_sweep_status, self._sweeps())),
+            latest=_latest_status(self._latest()),
+            memory_bytes=_memory_bytes(),
+        )
+
+    def enter(self, phase: Phase) -> None:
+        with self._lock:
+            self._status = replace(self._status, phase=phase)
+
+    def note_cycle(self, report: CycleReport) -> None:
+        """Take a cycle's report in."""
+        now_ms = self._clock.now_ms()
+        whole_ms = report.durations_ms.get("whole", 0.0)
+        self.metrics.count_cycle(duration_seconds=whole_ms / 1000, commits=report.commits)
+        for error in _errors(report):
+            self.metrics.count_error(error.kind)
+        for partition in report.attended:
+            self._count(partition)
+        spool = BoundUse(name="spool_max_bytes", used=report.spool_bytes, limit=self._limits.spool_max_bytes)
+        bounds = (spool, *(bound for source in self._cycle_bounds for bound in source()))
+        # A cycle that failed as a whole saw no partition: what is known of them is as old as the last good one.
+        saw_nothing = bool(report.problems) and not report.partitions
+        with self._lock:
+            # Work that hangs beside the cycles shows as a cycle does that hangs.
+            busy_since_ms = report.busy_since_ms
+            self._heard_at_ms = self._clock.monotonic_ms() if busy_since_ms is None else busy_since_ms
+            if not saw_nothing:
+                self._note_partitions(report)
+            self._status = replace(
+                self._status,
+                cluster_id=report.cluster_id or self._status.cluster_id,
+                last_cycle_ms=now_ms,
+                last_commit_ms=now_ms if report.commits else self._status.last_commit_ms,
+                cycle_count=self._status.cycle_count + 1,
+                commit_count=self._status.commit_count + report.commits,
+                problems=tuple(str(problem) for problem in report.problems),
+                problem_kinds=tuple(problem.kind for problem in report.problems),
+                bounds=self._status.bounds if saw_nothing else bounds,
+            )
+
+    def _note_partitions(self, report: CycleReport) -> None:
+        self._reports = report.partitions
+        for partition in report.attended:
+            who, before = partition.partition, self._known.get(partition.partition)
+            # A copy that was asked for since ended the wait; what is committed now begins another.
+            waited = before is not None and self._awaits_copy(before)
+            since_ms = self._copy_awaited_ms.pop(who, None)
+            if self._awaits_copy(partition):
+                self._copy_awaited_ms[who] = self._clock.monotonic_ms() if since_ms is None or not waited else since_ms
+            self._known[who] = partition
+
+    def _awaits_copy(self, report: PartitionReport) -> bool:
+        asked = self._copies.of(report.partition.topic_id, report.partition.partition)
+        return awaits_copy(
+            native=report.status.native,
+            leads_here=report.status.leader_here,
+            closed_end=report.closed_end,
+            committed_here=report.status.rows > 0,
+            safe_end=None if asked is None else asked.safe_end,
+        )
+
+    def _partition_status(self, report: PartitionReport, copy_awaited_ms: int | None, now_ms: int) -> PartitionStatus:
+        asked = self._copies.of(report.partition.topic_id, report.partition.partition)
+        kept = self._kept(report.partition)
+        since_ms, behind_since_ms = report.untiered_since_ms, report.behind_since_ms
+        return replace(
+            self._with_horizons(report),
+            lag_ms=0 if since_ms is None else now_ms - since_ms,
+            behind_ms=0 if behind_since_ms is None else max(0, now_ms - behind_since_ms),
+            waiting=waiting_words(report.status, now_ms=self._clock.now_ms()),
+            reason_rows=kept.with_reason,
+            awaiting_rows=kept.awaiting_schema,
+            copied_end=None if asked is None or asked.safe_end < 0 else asked.safe_end,
+            copy_wait_ms=copy_wait_ms(
+                waits_since_ms=copy_awaited_ms if self._awaits_copy(report) else None,
+                last_asked_ms=None if asked is None else asked.last_ms,
+                now_ms=now_ms,
+            ),
+        )
+
+    def _with_horizons(self, report: PartitionReport) -> PartitionStatus:
+        found = None if self._horizons is None else self._horizons.of(report.partition)
+        if found is None:
+            return report.status
+        staying = found.staying
+        return replace(
+            report.status,
+            stream_start=found.log_start,
+            table_start=found.table_start,
+            next_to_leave=None if staying is None else f"{staying.file.range}: {staying.reason}",
+            leaves_at_ms=None if staying is None else staying.due_ms,
+        )
+
+    def _horizon_problems(self) -> tuple[str, ...]:
+        # What is away comes back by itself.
+        problems = () if self._horizons is None else self._horizons.problems()
+        return tuple(str(problem) for problem in problems if not isinstance(problem, Unavailable))
+
+    def _count(self, report: PartitionReport) -> None:
+        """Reports count since the start; counters want what is new."""
+        who, status = report.partition, report.status
+        now = (status.rows, status.raw_rows, status.undecodable_rows, status.skipped_offsets)
+        before = self._counted.get(who, (0, 0, 0, 0))
+        rows, raw, undecodable, skipped = (after - had for after, had in zip(now, before, strict=True))
+        self._counted[who] = now
+        # Nothing is counted too: a counter that begins with its first increase shows none.
+        self.metrics.count_rows(who.topic, typed=rows - raw - undecodable, raw=raw, undecodable=undecodable)
+        self.metrics.count_skipped(who.topic, skipped)
+
+
+def _source_status(health: SourceHealth) -> SchemaSourceStatus:
+    return SchemaSourceStatus(
+        name=health.name,
+        away_ms=health.away_ms,
+        problem=None if health.problem is None else str(health.problem),
+        questions=health.questions,
+        failures=health.failures,
+    )
+
+
+def _compaction_status(report: CompactionReport) -> CompactionStatus:
+    # What is away comes back by itself, and of a table that can't be worked on tiering tells; a damaged file does not.
+    held = [*report.put_off, *(problem for problem in report.problems if isinstance(problem, Unavailable))]
+    return CompactionStatus(
+        backlog_groups=report.backlog.groups,
+        backlog_files=report.backlog.files,
+        backlog_bytes=report.backlog.size_bytes,
+        last_run_ms=report.last_run_ms,
+        write_amplification=report.totals.write_amplification,
+        problems=tuple(str(problem) for problem in report.problems if problem not in held),
+        held=tuple(map(str, held)),
+        **asdict(report.totals),
+    )
+
+
+def _sweep_status(table: TableSweeps) -> TableSweepStatus:
+    is_away = isinstance(table.problem, Unavailable | CommitUnknown)
+    problem = None if table.problem is None or is_away else str(table.problem)
+    if problem is None and table.hindrance is not None:
+        problem = f"{table.hindered} files of {table.table} can't be removed: {table.hindrance}"
+    return TableSweepStatus(
+        topic=table.topic,
+        table=table.table,
+        files={str(reason): amount.files for reason, amount in table.amounts.items()},
+        bytes={str(reason): amount.size_bytes for reason, amount in table.amounts.items()},
+        removed_files=table.removed.files,
+        removed_bytes=table.removed.size_bytes,
+        last_ms=table.last_ms,
+        silent_ms=table.silent_ms,
+        goes_next_ms=table.goes_next_ms,
+        waiting=dict(table.waiting),
+        held=table.held,
+        problem=problem,
+        put_off=str(table.problem) if is_away else None,
+    )
+
+
+def _latest_status(report: LatestReport) -> LatestStatus:
+    return LatestStatus(
+        tables=report.tables,
+        behind_offsets=report.behind_offsets,
+        last_commit_ms=report.last_commit_ms,
+        problems=tuple(map(str, report.problems)),
+        **asdict(report.totals),
+    )
+
+
+def _errors(report: CycleReport) -> tuple[FloebergError, ...]:
+    of_partitions = tuple(part.problem for part in report.attended if part.problem is not None)
+    return (*report.problems, *of_partitions)
+
+
+def _memory_bytes() -> dict[str, int]:
+    """Memory of this process and, together, of those it started (Spark's JVM and workers)."""
+    children = 0
+    try:
+        own = psutil.Process(os.getpid())
+        for child in own.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                children += _share_bytes(child)
+        return {"daemon": _share_bytes(own), "spark": children}
+    except OSError:
+        # Out of file handles: the status must be had all the same, for it says so.
+        return {}
+
+
+def _share_bytes(process: psutil.Process) -> int:
+    """Resident memory, of which a page that n processes share counts for the n-th part of it: Spark's workers are forks
+    of one process, and their sum would count what they all have several times. Elsewhere than on Linux, without that.
+    """
+    memory = process.memory_full_info()
+    return int(getattr(memory, "pss", memory.rss))
