@@ -25,6 +25,13 @@ NOT_ON_THE_WAY = {
     # Nothing is deleted here, so no horizon moves.
     FaultPoint.HORIZONS_MOVED,
     FaultPoint.AUXILIARY_STATE_REMOVED,
+    # Nor is anything swept within the first minute, and no topic here has a table of its newest records.
+    FaultPoint.SIGHTINGS_KEPT,
+    FaultPoint.SWEEP_FENCED,
+    FaultPoint.FILES_SWEPT,
+    FaultPoint.LATEST_DELETES_WRITTEN,
+    FaultPoint.LATEST_COMMITTED,
+    FaultPoint.LATEST_INDEXED,
 }
 ARRANGED = {
     FaultPoint.TABLE_CREATED,

@@ -136,7 +136,7 @@ def test_catalog_that_commits_nothing_is_told_and_costs_few_files_until_it_does(
     assert "commit" in told.problem
     world.check(orders, 10)
     world.proxy.always = None
-    world.clock.ahead_ms += _LONGEST_RETRY_MS
+    world.clock.unseen_ms += _LONGEST_RETRY_MS
     report = loop.cycle()
     assert ranges_of(report, orders) == [(10, 20)]
     assert report.is_good
@@ -155,7 +155,7 @@ def test_catalog_that_is_away_at_the_start_is_waited_for(
         assert "catalog" in str(report_of(report, orders).problem)
     assert not world.warehouse_folder().exists(), "nothing is rewritten for a table that nobody can open"
     world.proxy.whole = None
-    world.clock.ahead_ms += _LONGEST_RETRY_MS
+    world.clock.unseen_ms += _LONGEST_RETRY_MS
     assert ranges_of(loop.cycle(), orders) == [(0, 10)]
     world.check(orders, 10)
 
@@ -170,7 +170,7 @@ def test_catalog_that_goes_away_between_cycles_is_waited_for(world: LyingWorld, 
         assert isinstance(report_of(loop.cycle(), orders).problem, CommitUnknown | Unavailable)
     assert world.data_files() - written <= 1, "a table that can't be opened gets no more files"
     world.proxy.whole = None
-    world.clock.ahead_ms += _LONGEST_RETRY_MS
+    world.clock.unseen_ms += _LONGEST_RETRY_MS
     assert ranges_of(loop.cycle(), orders) == [(10, 20)]
     world.check(orders, 20)
 
@@ -199,6 +199,6 @@ def test_catalog_killed_behind_or_before_a_commit_is_asked_again_when_it_is_back
                 report = loop.cycle()
             assert isinstance(report_of(report, orders).problem, CommitUnknown)
             server.start()
-            world.clock.ahead_ms += _LONGEST_RETRY_MS
+            world.clock.unseen_ms += _LONGEST_RETRY_MS
             assert ranges_of(loop.cycle(), orders) == ([] if times else [(10 * number, 10 * number + 10)])
             world.check(orders, 10 * number + 10)

@@ -25,16 +25,18 @@ STRINGS = TopicRule(pattern="*", value_format="string")
 
 
 class SettableClock(SystemClock):
-    """The machine's clock, moved forward by a test: nobody waits for patience to end."""
+    """The machine's clock, moved forward by a test: nobody waits for patience to end. ``unseen_ms`` moves the monotonic
+    clock alone: Iceberg in Java refuses a table whose snapshots are from a minute to come by its own."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0
+        self.unseen_ms = 0
 
     def now_ms(self) -> int:
         return super().now_ms() + self.ahead_ms
 
     def monotonic_ms(self) -> int:
-        return super().monotonic_ms() + self.ahead_ms
+        return super().monotonic_ms() + self.ahead_ms + self.unseen_ms
 
 
 class TieringWorld:

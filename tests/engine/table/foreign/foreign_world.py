@@ -144,7 +144,7 @@ class ForeignWorld:
 
     def check_recovers(self) -> None:
         """What an operator put back is found by itself, and tiering goes on."""
-        self.world.clock.ahead_ms += 120_000
+        self.world.clock.unseen_ms += 120_000
         self.append_segments()
         report = self.cycle()
         assert [str(item.problem) for item in report.partitions if item.problem is not None] == []
