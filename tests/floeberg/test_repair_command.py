@@ -14,7 +14,7 @@ from engine.errors import Invalid
 from engine.schemas.folder import SchemaFolder
 from floeberg.cli import app
 from floeberg.commands import repair as repair_command
-from floeberg.commands.status import _show
+from floeberg.commands.status import shown
 from floeberg.daemon.data_dir_lock import lock_data_dir
 from serving.status.daemon_status import DaemonStatus, Phase
 from tests.tiering.order_schemas import TEXTS, order
@@ -134,15 +134,12 @@ def test_damaged_file_is_named_and_the_rest_is_repaired(stored: Stored) -> None:
     assert str(damaged) in report["problems"][0]
 
 
-def test_status_of_a_daemon_that_stored_records_without_columns_names_the_command(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_status_of_a_daemon_that_stored_records_without_columns_names_the_command() -> None:
     partitions = (
         PartitionStatus(topic="orders", partition=0, reason_rows=3, awaiting_rows=3),
         PartitionStatus(topic="b", partition=0),
     )
     found = DaemonStatus(version="1", phase=Phase.RUNNING, started_ms=0, now_ms=1, partitions=partitions)
-    _show(found, daemon_runs=True)
-    shown = capsys.readouterr().out
-    assert "floeberg repair orders" in shown
-    assert "floeberg repair b" not in shown
+    text = "\n".join(map(str, shown(found, daemon_runs=True, topic=None, width=80)))
+    assert "floeberg repair orders" in text
+    assert "floeberg repair b" not in text

@@ -12,7 +12,8 @@ from engine.formats.format_facts import FORMATS
 from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
-from floeberg.commands.cat import _lines
+from floeberg.cat.record_printer import RecordPrinter
+from floeberg.cat.stored_records import stored_records
 from floeberg.settings import Settings
 from floeberg.settings.file import load_settings
 from floeberg.settings.rooms import topic_rules
@@ -72,7 +73,9 @@ def test_new_format_goes_from_settings_to_rows_and_back(world: TieringWorld) -> 
     blocks = list(reader.records(table, 0, OffsetRange(start=0, end=4)))
     assert [value for block in blocks for value in block.value.to_list()] == VALUES
     assert [key for block in blocks for key in block.key.to_list()] == KEYS
-    shown = list(_lines(table, reader, iter([(0, OffsetRange(start=0, end=4))]), as_json=True))
+    printer = RecordPrinter.of(table, form=None, columns=(), as_json=True, key=None)
+    pieces = stored_records(reader, table, 0, OffsetRange(start=0, end=4))
+    shown = [line.decode() for piece in pieces for line in printer.lines(*piece)]
     assert ("bo" in shown[1], "pipes_spelling" in shown[1]) == (True, False)
     reader.close()
     (rule,) = rules(world, "|")
