@@ -143,6 +143,7 @@ class HorizonLoop:
             watch.due_ms = now_ms + self._limits.move_interval_ms
             # The one at hand may be from before this loop's last commit, or compaction's.
             newest = self._writer.open(table.topic, table.topic_id) or table
+            here = {number: status for number, status in here.items() if number in newest.ledger}
             wanted = self._wanted(newest, rule.retention, here, log_starts)
             table = self._moved(newest, wanted)
             watch.problem = None

@@ -242,7 +242,7 @@ def stale_view_answers() -> AbstractContextManager[Any]:
 
     def load(self: TieredLog, topic_id: str) -> TopicTable | None:
         known = self._views.get(topic_id)
-        return known if known is not None else right(self, topic_id)
+        return known.table if known is not None else right(self, topic_id)
 
     return mock.patch.object(TieredLog, "_load", load)
 

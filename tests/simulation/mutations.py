@@ -67,7 +67,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         name="an unanswered commit is taken for done",
         patch=mutated_commits.unanswered_commit_taken_for_done,
-        focus=Focus(steps=("catalog-lies",)),
+        focus=Focus(steps=("catalog-lies", "retention", "cycle"), topics=("watch",)),
     ),
     Mutation(
         name="answered copied before it is verified",
