@@ -140,7 +140,7 @@ class KeptSqlCatalog(SqlCatalog):
 
     def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:
         location = orm_table.metadata_location
-        metadata = self.kept.get(location)
+        metadata = self.kept.get(location) if location else None
         if metadata is None:
             with metadata_decoded(str(location)):
                 table = super()._convert_orm_to_iceberg(orm_table)
