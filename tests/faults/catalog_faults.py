@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from engine.fsck.report import Damage
+from engine.table.companion_folder import companion_folder
 from tests.faults.fault import Faults, Region
 from tests.faults.fault_world import FaultWorld, cut, flip, path_of
 
@@ -203,5 +204,5 @@ def contents_of_two_partitions(world: FaultWorld) -> str:
 
 
 def _auxiliary(world: FaultWorld) -> Path:
-    (path,) = path_of(world.metadata().location).rglob("*.aux")
+    (path,) = path_of(companion_folder(world.metadata().location)).rglob("*.aux")
     return path

@@ -205,7 +205,7 @@ def _properties() -> None:
     _property("adopted range's file", _EDITED, "floeberg.adopted.0", _another_size)
     _property("codec's options", _EDITED, "floeberg.codec", lambda value: {**value, "name": "string"})
     _property("seal's snapshot", _EDITED, "floeberg.seal", lambda value: {**value, "snapshot": 12})
-    _property("seal's checksum", _EDITED, "floeberg.seal", lambda value: {**value, "properties": "00000000"})
+    _property("seal's checksum", _EDITED, "floeberg.seal", lambda value: {**value, "sum": "0" * 16})
     _property("order of the schemas", _EDITED, "floeberg.schema_order", lambda value: [7, *value])
     _property("a schema's fields", _EDITED, "floeberg.schema.101", _fields_exchanged)
     lines: dict[str, tuple[tuple[Damage, ...], dict[str, str | None]]] = {
