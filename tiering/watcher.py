@@ -140,7 +140,7 @@ class LogWatcher:
         failures = dict(self._lost)
         for watched in listed:
             # Deleted or moved since the scan, unless it is still there.
-            if watched.failure is not None and watched.directory.path.exists():
+            if watched.failure is not None and _is_there(watched.directory.path):
                 failures[watched.directory.partition] = watched.failure
         return LogObservation(
             logs=self._logs,
@@ -178,7 +178,7 @@ class LogWatcher:
         """Those of the scan, each once; a topic that is just being created is none."""
         now_ms = self._clock.monotonic_ms()
         nameless = [
-            path for path in scan.failed if parse_directory_name(path.name) and not (path / METADATA_FILE).exists()
+            path for path in scan.failed if parse_directory_name(path.name) and not _is_there(path / METADATA_FILE)
         ]
         self._nameless_since_ms = {path: self._nameless_since_ms.get(path, now_ms) for path in nameless}
         return tuple(
@@ -316,6 +316,14 @@ def _modified_ns(path: Path) -> int:
         return os.stat(path).st_mtime_ns  # noqa: PTH116 - a quarter of Path.stat's cost
     except OSError:
         return _UNREADABLE
+
+
+def _is_there(path: Path) -> bool:
+    """Also where nobody may look: what can't be read is not gone."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def _folders(log_dir: Path) -> frozenset[tuple[str, int]]:
