@@ -64,8 +64,6 @@ class OwnFiles:
         folders = (location.rstrip("/"), companion_folder(location))
         inside = (
             (FileKind.DATA, rf"data/{re.escape(topic_id)}/p=\d+/{_RANGE}-e-?\d+-[0-9a-zA-Z]+\.parquet"),
-            # Of a __latest table, which names data files of the topic's own.
-            (FileKind.DATA, rf"data/{re.escape(topic_id)}/p=\d+/[0-9a-zA-Z]+-\d+-deletes\.parquet"),
             (FileKind.METADATA, rf"metadata/(?:{_MANIFEST}|{_MANIFEST_LIST})"),
             (FileKind.STATE, rf"metadata/\d+-{_ID}\.(?:gz\.)?metadata\.json"),
             # Where an earlier version kept what lies beside the folder now.

@@ -48,8 +48,9 @@ class SweptLatest(LatestWorld):
         return self.sweep().turn()
 
     def delete_files(self) -> dict[str, StoredFile]:
+        """All its own Parquet files: it has no data files."""
         found = self.stream().warehouse.list(self.latest_table().location())
-        return {file.path: file for file in found if file.path.endswith("-deletes.parquet")}
+        return {file.path: file for file in found if file.path.endswith(".parquet")}
 
 
 @pytest.fixture
