@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
+from zlib import crc32
 
 import structlog
 from pyiceberg.catalog import Catalog
@@ -25,8 +26,12 @@ from retention.table_sweep import TableSweep
 from topics.topic_schemas import LedTopic
 
 FIRST_LOOK_MS = 60_000
-"""After a topic is seen here first: a daemon that starts has better things to do, and one that starts again and again
-is not to list every folder each time."""
+"""After a topic is seen here first, and up to an interval later, each at its own time: a daemon that starts has better
+things to do than to list a thousand folders."""
+
+UNCHANGED_MS = 24 * 3_600_000
+"""A table in whose last state nothing waited is looked at again after it: what killed processes leave, a table that
+nobody commits to tells nobody of."""
 
 LOOK_INTERVAL_MS = 10_000
 """Between two looks whether a table is due."""
@@ -43,14 +48,23 @@ _Which: TypeAlias = tuple[str, bool]
 
 @dataclass(slots=True)
 class _Watch:
-    """``due_ms`` and ``whole_ms``, when the last whole sweep ended or the watch began, are monotonic; ``latest`` as the
-    last sweep found it."""
+    """``due_ms`` and ``whole_ms``, when the last whole sweep ended or none was needed, or the watch began, are
+    monotonic; so is ``looked_ms``, when the topic's table was ``seen`` in that state. ``latest`` as the last sweep
+    found it."""
 
     sweep: TableSweep
     report: TableSweeps
     due_ms: int
     whole_ms: int
     latest: str | None = None
+    looked_ms: int = 0
+    seen: str | None = None
+
+    def is_settled(self, state: str, now_ms: int) -> bool:
+        """Whether a look would find what the last one found, and nothing waits."""
+        report = self.report
+        waits = report.goes_next_ms is not None or report.waiting or report.hindered or report.held or report.problem
+        return self.seen == state and not waits and now_ms - self.looked_ms < UNCHANGED_MS
 
 
 class SweepLoop:
@@ -123,11 +137,17 @@ class SweepLoop:
             if watch.latest is not None:
                 watches[topic_id, True] = self._watch(mine[topic_id], now_ms, latest=watch.latest)
         self._watches = watches
-        due = [watch for watch in watches.values() if watch.due_ms <= now_ms]
+        states = {which: mine[which[0]].metadata_location for which in watches}
+        for which, watch in watches.items():
+            if watch.due_ms <= now_ms and watch.is_settled(states[which], now_ms):
+                watch.whole_ms, watch.due_ms = now_ms, now_ms + self._limits.interval_ms
+        due = [which for which, watch in watches.items() if watch.due_ms <= now_ms]
         if not due:
             return False
-        watch = min(due, key=lambda one: one.due_ms)
+        which = min(due, key=lambda one: watches[one].due_ms)
+        watch = watches[which]
         watch.due_ms = now_ms + RETRY_MS
+        watch.seen, watch.looked_ms = states[which], now_ms
         try:
             turn = watch.sweep.turn()
             watch.report = watch.report.after(turn, self._clock.now_ms())
@@ -158,7 +178,8 @@ class SweepLoop:
             is_latest=is_latest,
         )
         report = TableSweeps(topic=table.topic, table=latest or ".".join(table.identifier))
-        return _Watch(sweep=sweep, report=report, due_ms=now_ms + FIRST_LOOK_MS, whole_ms=now_ms)
+        spread_ms = crc32(table.topic_id.encode()) % self._limits.interval_ms
+        return _Watch(sweep=sweep, report=report, due_ms=now_ms + FIRST_LOOK_MS + spread_ms, whole_ms=now_ms)
 
     def _open_files(self) -> Set[str]:
         return frozenset[str]().union(*(in_use() for in_use in self._in_use))

@@ -19,6 +19,11 @@ def schema_file_path(location: str, schema_id: int, checksum: int) -> str:
     return f"{companion_folder(location)}/schemas/{schema_id}-{checksum:08x}.txt"
 
 
+def folders_of_no_use_without_it(location: str) -> tuple[str, ...]:
+    """What goes with a table that is dropped; reports of erasures outlive it."""
+    return f"{companion_folder(location)}/schemas", f"{companion_folder(location)}/log_door"
+
+
 def erasure_folder(location: str) -> str:
     """Of the reports of erasures."""
     return f"{companion_folder(location)}/erasures"

@@ -11,6 +11,7 @@ from engine.broker import Broker
 from engine.errors import Invalid, Unavailable
 from engine.table.catalog import access as catalogs
 from engine.table.catalog.access import Identifier
+from engine.table.companion_folder import folders_of_no_use_without_it
 from engine.table.topic_table import TopicTable
 from engine.warehouse.warehouse import FILES_A_BATCH, StoredFile, Warehouse
 
@@ -56,7 +57,11 @@ def take_from_catalog(catalog: Catalog, table: TopicTable) -> tuple[AbandonedFol
             )
     for identifier in to_drop:
         catalogs.drop(catalog, identifier)
-    return tuple(AbandonedFolder(warehouse=table.warehouse, location=location) for location in to_drop.values())
+    return tuple(
+        AbandonedFolder(warehouse=table.warehouse, location=folder)
+        for location in to_drop.values()
+        for folder in (location, *folders_of_no_use_without_it(location))
+    )
 
 
 def remove_files(folders: Sequence[AbandonedFolder]) -> int:

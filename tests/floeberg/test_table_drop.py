@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Invalid, Unavailable
+from engine.table.companion_folder import auxiliary_folder, erasure_folder
 from engine.warehouse.warehouse import Warehouse
 from floeberg.tables.drop import AbandonedFolder, remove_files, require_no_only_copy, take_from_catalog
 from tests.tiering.tiering_world import TieringWorld, report_of
@@ -24,10 +25,16 @@ def test_dropped_table_begins_again_in_another_format_and_others_stay(world: Tie
         world.broker.append_segment(partition, [b"a", b"b"])
     world.loop().cycle()
     table = world.table(orders)
-    folders = take_from_catalog(world.catalog, table)
-    assert [folder.location for folder in folders] == [table.location]
-    assert remove_files(folders) > 2
+    beside = (f"{auxiliary_folder(table.location, 0)}/0.aux", f"{erasure_folder(table.location)}/report.json")
+    for path in beside:
+        with table.warehouse.create(path) as file:
+            file.write(b"{}")
+            file.commit()
+    assert remove_files(take_from_catalog(world.catalog, table)) > 3
     assert list(table.warehouse.list(table.location)) == []
+    assert list(map(table.warehouse.exists, beside)) == [False, True], (
+        "reports of erasures outlive it"
+    )
     world.loop(
         rules=(TopicRule(pattern="orders", value_format="raw"), TopicRule(pattern="*", value_format="string"))
     ).cycle()

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import Corrupt, Unavailable
 from retention.sweep_limits import SweepLimits
-from retention.sweep_loop import FIRST_LOOK_MS, RETRY_MS, SweepLoop
+from retention.sweep_loop import FIRST_LOOK_MS, RETRY_MS, UNCHANGED_MS, SweepLoop
 from retention.sweep_planner import Reason
 from tests.engine.table.table_examples import TOPIC_ID, append_of, catalog_in, open_writer, outcomes
 from tests.retention.sweep_world import GRACE_MS, SweepWorld
@@ -51,7 +51,7 @@ def world(tmp_path: Path) -> Iterator[Looped]:
     world = Looped(tmp_path)
     world.loop.note_topics(world.led(0))
     assert not world.loop.turn(), "a daemon that starts has better things to do"
-    world.clock.ahead_ms += FIRST_LOOK_MS
+    world.clock.ahead_ms += FIRST_LOOK_MS + LIMITS.interval_ms
     return world
 
 
@@ -78,7 +78,7 @@ def test_only_the_leader_of_the_lowest_partition_sweeps(world: Looped) -> None:
     assert world.loop.report() == ()
     world.loop.note_topics(world.led(0, 1))
     world.loop.turn()
-    world.clock.ahead_ms += FIRST_LOOK_MS
+    world.clock.ahead_ms += FIRST_LOOK_MS + LIMITS.interval_ms
     assert world.loop.turn()
 
 
@@ -105,6 +105,27 @@ def test_time_without_a_whole_sweep_grows_while_another_process_sweeps(world: Lo
     (report,) = world.loop.report()
     assert isinstance(report.problem, Unavailable)
     assert report.silent_ms >= 3 * RETRY_MS
+
+
+def test_table_that_nobody_changed_and_in_which_nothing_waits_is_looked_at_again_after_a_day(world: Looped) -> None:
+    assert world.loop.turn()
+    world.clock.ahead_ms += LIMITS.interval_ms
+    left = world.written()
+    assert not world.loop.turn()
+    (report,) = world.loop.report()
+    assert (report.silent_ms, report.amounts[Reason.GRACE].files) == (0, 0)
+    world.clock.ahead_ms += UNCHANGED_MS
+    assert world.loop.turn()
+    (report,) = world.loop.report()
+    assert (report.amounts[Reason.GRACE].files, world.is_there(left.path)) == (1, True)
+
+
+def test_table_that_was_committed_to_is_looked_at_after_an_interval(world: Looped) -> None:
+    assert world.loop.turn()
+    outcomes(world.writer, world.view(), append_of(world.view(), 5, 9))
+    world.loop.note_topics(world.led(0))
+    world.clock.ahead_ms += LIMITS.interval_ms
+    assert world.loop.turn()
 
 
 def test_files_that_readers_have_open_are_asked_for(world: Looped) -> None:
