@@ -75,7 +75,7 @@ class DuckdbSession:
     @contextmanager
     def answer(self, statement: str) -> Iterator[SqlAnswer]:
         """What Python has no type for (months in an interval, nanoseconds) is the text that DuckDB writes."""
-        with self._own_words(), self._value_columns_first(statement):
+        with self._own_words(), self._value_columns_first(statement), self._interruptible():
             relation = self._connection.sql(statement)
             if relation is None:  # a SET, or nothing but a comment
                 yield SqlAnswer(names=(), batches=iter(()))
@@ -104,6 +104,18 @@ class DuckdbSession:
             yield
         except self._errors as error:
             raise Invalid(f"DuckDB refuses the query: {error}") from error
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """DuckDB tells of Ctrl-C by an error that is not its own kind, and whoever uses or closes the connection next
+        would first wait for the query that it left."""
+        try:
+            yield
+        except (KeyboardInterrupt, RuntimeError) as error:
+            self._connection.interrupt()
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None
+            raise
 
     @contextmanager
     def _value_columns_first(self, statement: str) -> Iterator[None]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from floeberg.processes.tied_process import tied
@@ -43,6 +44,13 @@ class Terminal:
 
     def type(self, text: str) -> None:
         os.write(self._handle, text.encode())
+
+    def works(self) -> None:
+        """Returns once a query has taken some time of a processor: it runs."""
+        process = psutil.Process(self.process.pid)
+        before_s = process.cpu_times().user
+        while process.cpu_times().user - before_s < 0.5:
+            process.cpu_percent(interval=0.05)
 
     def until(self, wanted: str) -> str:
         """What was shown up to ``wanted``, which the next look goes on after."""
@@ -93,6 +101,7 @@ def test_shell_answers_each_statement_goes_on_after_an_error_and_remembers(folde
         assert "DuckDB refuses the query" in terminal.until("floeberg> ")
         terminal.type("SELECT count(*) FROM range(100000000000) t(i) WHERE i % 3 = 1;\n")
         terminal.until("\r\n")
+        terminal.works()
         terminal.process.send_signal(signal.SIGINT)
         assert "stopped" in terminal.until("floeberg> ")
         terminal.type("SELECT i FROM range(1000) t(i);\n")
