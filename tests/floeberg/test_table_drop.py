@@ -32,9 +32,7 @@ def test_dropped_table_begins_again_in_another_format_and_others_stay(world: Tie
             file.commit()
     assert remove_files(take_from_catalog(world.catalog, table)) > 3
     assert list(table.warehouse.list(table.location)) == []
-    assert list(map(table.warehouse.exists, beside)) == [False, True], (
-        "reports of erasures outlive it"
-    )
+    assert list(map(table.warehouse.exists, beside)) == [False, True], "reports of erasures outlive it"
     world.loop(
         rules=(TopicRule(pattern="orders", value_format="raw"), TopicRule(pattern="*", value_format="string"))
     ).cycle()
