@@ -21,6 +21,7 @@ from engine.table.merge.merge_files import Merged, MergeTask, merge_files
 from engine.table.proof.verifier import Verifier
 from floeberg.processes.local_broker import LocalBroker
 from tests.faults.deadly_path import DeadlyPath
+from tests.faults.jvm_killing_path import is_spark
 from tests.tiering.broker_on_disk import BrokerOnDisk
 from tests.tiering.string_table import string_table
 from tiering.loop import TieringLoop
@@ -130,10 +131,11 @@ def test_worker_killed_by_one_of_many_small_tasks_costs_no_other(spark: SparkWor
 
 def test_spark_that_was_killed_is_started_again(spark: SparkWorkers, tasks: list[RewriteTask]) -> None:
     answers(spark, rewrite_segment, tasks[:1])
-    for child in psutil.Process().children():
-        if "org.apache.spark.deploy.SparkSubmit" in child.cmdline():
-            child.kill()
-            child.wait(90)
+    running = [child for child in psutil.Process().children() if is_spark(child)]
+    assert running
+    for jvm in running:
+        jvm.kill()
+        jvm.wait(90)
     assert all(isinstance(outcome, Rewritten) for outcome in answers(spark, rewrite_segment, tasks))
 
 
