@@ -56,13 +56,6 @@ class FileReplacer:
     parallel: int
     may_go_on: Callable[[], bool] = lambda: True
 
-    def newest(self, table: TopicTable) -> TopicTable:
-        """The table as it is now: others commit to it. Raises Unavailable, Corrupt, Invalid."""
-        found = self.writer.open(table.topic, table.topic_id)
-        if found is None:
-            raise Invalid("the topic's table is gone from the catalog", topic=table.topic)
-        return found
-
     def replace(self, table: TopicTable, tasks: Mapping[str, MergeTask]) -> Replacements:
         """Write, verify, commit all that are good in one snapshot.
 

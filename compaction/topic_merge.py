@@ -131,7 +131,7 @@ class TopicMerge:
 
     def reopen(self) -> None:
         """Read the table again: others commit to it. Raises Unavailable, Corrupt, Invalid."""
-        self.table = self._replacer.newest(self.table)
+        self.table = self._replacer.writer.newest(self.table)
 
     def plan(self, partitions: Collection[int] | None = None) -> MergePlan:
         """What is to be merged in ``partitions`` (all without). Raises Corrupt (a manifest), Unavailable."""

@@ -100,7 +100,7 @@ class TopicRepair:
 
     def reopen(self) -> None:
         """Read the table again: others commit to it. Raises Unavailable, Corrupt, Invalid."""
-        self.table = self._replacer.newest(self.table)
+        self.table = self._replacer.writer.newest(self.table)
 
     def forget_failures(self) -> None:
         """Files that could not be read or repaired are tried again."""

@@ -10,7 +10,7 @@ from itertools import islice
 import structlog
 
 from engine.clock import Clock
-from engine.errors import FloebergError, Invalid, Unavailable
+from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.parquet.ranged_file import ReadCount
 from engine.parquet.settings import ParquetSettings
@@ -71,7 +71,7 @@ class TableErasure:
         """
         fruitless = 0
         while True:
-            self._reopen()
+            self.table = self.writer.newest(self.table)
             found = self.finder.look(self.table)
             left = [one for one in found.matches if one.file.path not in self.failed]
             others = [one for one in found.adopted if one.file.path not in self.failed]
@@ -87,12 +87,6 @@ class TableErasure:
                     topic=self.table.topic,
                     next_step="stop the daemon, or wait until it has merged what there is; then erase again",
                 )
-
-    def _reopen(self) -> None:
-        found = self.writer.open(self.table.topic, self.table.topic_id)
-        if found is None:
-            raise Invalid("the topic's table is gone from the catalog", topic=self.table.topic)
-        self.table = found
 
     def _erase(self, wave: Sequence[FileMatches]) -> int:
         """How many of the files gave their place, or failed for good."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from engine.clock import Clock, SystemClock
 from engine.errors import FloebergError
-from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
+from floeberg.commands.context import CommandContext
+from floeberg.commands.each_table import each_table, end_with
 from floeberg.commands.own_hands import own_hands
-from floeberg.console import err, out, print_json
+from floeberg.console import out
 from floeberg.daemon.log_output import configure_logging
 from serving.status.page import size_text
 
@@ -50,10 +50,14 @@ class _Summary:
         self.given_up += turn.gone
         self.problems |= {str(problem): problem for problem in turn.problems}
 
+    @property
+    def is_good(self) -> bool:
+        return not self.problems
+
     def to_dict(self) -> dict[str, Any]:
         groups, left = ((), ()) if self.plan is None else (self.plan.groups, self.plan.left)
         return {
-            "good": not self.problems,
+            "good": self.is_good,
             "topic": self.topic,
             "table": self.table,
             "dry_run": self.dry_run,
@@ -79,27 +83,18 @@ def compact(
 
     command, clock = CommandContext.of(context), SystemClock()
     configure_logging(level="error", log_format="text")
-    tables = command.tables.all() if topic is None else [command.tables.named(topic)]
-    found = [_Summary(topic=table.topic, table=".".join(table.identifier), dry_run=dry_run) for table in tables]
-    columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    with (
-        closing(SchemaSources(command.settings.data_dir, clock)) as sources,
-        Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress,
-    ):
-        shown = progress.add_task("")
-        for table, summary in zip(tables, found, strict=True):
-            progress.update(shown, description=f"compact {escape(summary.table)}")
+    found: list[_Summary] = []
+    with closing(SchemaSources(command.settings.data_dir, clock)) as sources:
+        for table in each_table(command, topic, "compact"):
+            summary = _Summary(topic=table.topic, table=".".join(table.identifier), dry_run=dry_run)
+            found.append(summary)
             try:
                 _compact(_open(command, table, sources, clock), summary)
             except FloebergError as error:
                 summary.problems[str(error)] = error
             if not as_json:
                 _show(summary)
-    is_good = not any(summary.problems for summary in found)
-    if as_json:
-        print_json({"good": is_good, "tables": [summary.to_dict() for summary in found]})
-    if not is_good:
-        exit_with(FOUND_SOMETHING)
+    end_with(found, as_json=as_json)
 
 
 def _open(command: CommandContext, table: TopicTable, sources: SchemaSources, clock: Clock) -> TopicMerge:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from engine.clock import Clock, SystemClock
 from engine.errors import FloebergError
-from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
-from floeberg.console import err, out, print_json, print_line
+from floeberg.commands.context import CommandContext
+from floeberg.commands.each_table import each_table, end_with
+from floeberg.console import out, print_line
 from floeberg.daemon.log_output import configure_logging
 from serving.status.daemon_status import FILE_REASONS
 from serving.status.page import duration_text, size_text
@@ -93,26 +93,18 @@ def expire(
     """Let old snapshots go, and remove files that nothing has named for the whole grace."""
     command, clock = CommandContext.of(context), SystemClock()
     configure_logging(level="error", log_format="text")
-    tables = command.tables.all() if topic is None else [command.tables.named(topic)]
-    found = [_Summary(topic=table.topic, table=".".join(table.identifier), dry_run=dry_run) for table in tables]
-    columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        shown = progress.add_task("")
-        for table, summary in zip(tables, found, strict=True):
-            progress.update(shown, description=f"expire {escape(summary.table)}")
-            try:
-                _expire(command, table, summary, clock)
-            except FloebergError as error:
-                summary.problem = error
-            if not as_json:
-                for one in (summary, *summary.latest):
-                    _show(one, now_ms=clock.now_ms())
-    found = [one for summary in found for one in (summary, *summary.latest)]
-    is_good = all(summary.is_good for summary in found)
-    if as_json:
-        print_json({"good": is_good, "tables": [summary.to_dict() for summary in found]})
-    if not is_good:
-        exit_with(FOUND_SOMETHING)
+    found: list[_Summary] = []
+    for table in each_table(command, topic, "expire"):
+        summary = _Summary(topic=table.topic, table=".".join(table.identifier), dry_run=dry_run)
+        try:
+            _expire(command, table, summary, clock)
+        except FloebergError as error:
+            summary.problem = error
+        found += (summary, *summary.latest)
+        if not as_json:
+            for one in (summary, *summary.latest):
+                _show(one, now_ms=clock.now_ms())
+    end_with(found, as_json=as_json)
 
 
 def _expire(command: CommandContext, table: TopicTable, summary: _Summary, clock: Clock) -> None:

@@ -169,31 +169,43 @@ class _StatusCollector(Collector):
         yield from _sweep_metrics(status.sweeps)
 
 
+def _gauges(prefix: str, *told: tuple[str, str, float]) -> Iterator[Metric]:
+    """Of (name, documentation, value)."""
+    for name, documentation, value in told:
+        yield GaugeMetricFamily(f"{prefix}_{name}", documentation, float(value))
+
+
+def _counters(prefix: str, *told: tuple[str, str, float]) -> Iterator[Metric]:
+    for name, documentation, value in told:
+        yield CounterMetricFamily(f"{prefix}_{name}", documentation, float(value))
+
+
 def _latest_metrics(latest: LatestStatus) -> Iterator[Metric]:
-    for name, documentation, value in (
+    yield from _gauges(
+        "floeberg_latest",
         ("tables", "Tables that show the newest record of each key", latest.tables),
         ("behind_offsets", "Offsets that they don't know of yet", latest.behind_offsets),
         ("problems", "Reasons for which some don't get on", len(latest.problems)),
         ("last_commit_timestamp_seconds", "When one was last brought on, or 0", (latest.last_commit_ms or 0) / 1000),
-    ):
-        yield GaugeMetricFamily(f"floeberg_latest_{name}", documentation, float(value))
-    for name, documentation, value in (
+    )
+    yield from _counters(
+        "floeberg_latest",
         ("commits", "Commits to them", latest.commits),
         ("rows", "Rows that were taken in", latest.rows),
         ("builds", "Partitions that were built whole", latest.builds),
-    ):
-        yield CounterMetricFamily(f"floeberg_latest_{name}", documentation, float(value))
+    )
 
 
 def _compaction_metrics(compaction: CompactionStatus) -> Iterator[Metric]:
-    for name, documentation, value in (
+    yield from _gauges(
+        "floeberg_compaction",
         ("backlog_files", "Files that are to be merged and are not yet", compaction.backlog_files),
         ("backlog_bytes", "Their bytes", compaction.backlog_bytes),
         ("problems", "Files or tables that can't be merged until an operator looks", len(compaction.problems)),
         ("last_run_timestamp_seconds", "When files were last replaced, or 0", (compaction.last_run_ms or 0) / 1000),
-    ):
-        yield GaugeMetricFamily(f"floeberg_compaction_{name}", documentation, float(value))
-    for name, documentation, value in (
+    )
+    yield from _counters(
+        "floeberg_compaction",
         ("merges", "Groups of files that became one", compaction.merges),
         ("merged_files", "Files that were replaced by them", compaction.files),
         ("read_bytes", "Bytes read of those", compaction.read_bytes),
@@ -203,8 +215,7 @@ def _compaction_metrics(compaction: CompactionStatus) -> Iterator[Metric]:
         ("failures", "Groups or tables that failed, and are tried again", compaction.failures),
         ("conflicts", "Commits of others that came first", compaction.conflicts),
         ("cpu_seconds", "CPU time of merging and repairing", compaction.cpu_ms / 1000),
-    ):
-        yield CounterMetricFamily(f"floeberg_compaction_{name}", documentation, float(value))
+    )
 
 
 def _sweep_metrics(sweeps: tuple[TableSweepStatus, ...]) -> Iterator[Metric]:

@@ -105,6 +105,13 @@ class TableWriter:
         """
         return self.session(topic, topic_id).open()
 
+    def newest(self, table: TopicTable) -> TopicTable:
+        """A table as it is now: others commit to it. Raises as ``open``, and Invalid where it is gone."""
+        found = self.open(table.topic, table.topic_id)
+        if found is None:
+            raise Invalid("the topic's table is gone from the catalog", topic=table.topic)
+        return found
+
     def ensure(
         self,
         *,
