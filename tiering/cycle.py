@@ -238,7 +238,7 @@ class Cycle:
         planned = item.planned
         record = self._parts.records.of(planned.partition)
         if outcome is Outcome.COMMITTED:
-            record.succeed(item)
+            record.succeed(item, now_ms=self._parts.clock.monotonic_ms())
             if planned.skipped is not None:
                 _log.warning(
                     "offsets_skipped",

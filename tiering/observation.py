@@ -17,6 +17,9 @@ from tiering.spool import SpooledSegment
 
 _WORK_MS_PER_MIB = 40
 """What a MiB of a segment takes until it is committed, on a machine that has other things to do, too."""
+_LATE_MS = 2_500
+"""How much later than ``freshness_ms`` records may be visible before slices are begun earlier for the work that other
+partitions make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,8 @@ class PartitionState:
     times, while it is not yet time to try again. ``failure``: why its log or its table can't be had now.
     ``has_table``: its table was seen to in this cycle; False where that failed, or others came first. ``undecided``:
     why there can be none yet, for the format of its values is still to be found. ``under_way``: ranges of an earlier
-    cycle's plan are being worked on.
+    cycle's plan are being worked on. ``seen_ms_per_mib``: what a MiB of its last large ranges took from plan to commit,
+    the wait for other partitions' included; 0 before the first.
     """
 
     partition: TopicIdPartition
@@ -102,6 +106,7 @@ class PartitionState:
     has_table: bool = True
     undecided: str | None = None
     under_way: bool = False
+    seen_ms_per_mib: float = 0.0
 
     @property
     def is_of_answered_epoch(self) -> bool:
@@ -137,7 +142,8 @@ class PartitionState:
     def _prefix_work_ms(self) -> int:
         active_base = 0 if self.log is None or not self.log.segments else self.log.segments[-1].base_offset
         is_begun = self.tiered_end is not None and self.tiered_end > active_base
-        return (self.active_bytes - (self.tiered_position if is_begun else 0)) * _WORK_MS_PER_MIB >> 20
+        mib = (self.active_bytes - (self.tiered_position if is_begun else 0)) / (1 << 20)
+        return int(max(mib * _WORK_MS_PER_MIB, mib * self.seen_ms_per_mib - _LATE_MS))
 
     def ready(self) -> tuple[ClosedSegment, ...]:
         """Closed segments that end at or below the last stable offset and reach past the ledger's end."""

@@ -243,6 +243,7 @@ class StateObserver:
             "freshness_ms": self._topics.of(who).rule.freshness_ms,
             "stopped": None if record.stopped is None else str(record.stopped),
             "failing": str(record.problem) if is_failing else None,
+            "seen_ms_per_mib": record.seen_ms_per_mib,
         }
 
 

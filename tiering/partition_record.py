@@ -14,7 +14,7 @@ from engine.topic_partition import TopicIdPartition
 from tiering.cycle_report import PartitionReport
 from tiering.observation import PartitionState
 from tiering.open_segment import OpenSegment
-from tiering.planner import RangePlan, Waiting, WaitingReason
+from tiering.planner import PlannedRange, RangePlan, Waiting, WaitingReason
 from tiering.range_work import ReadyAppend
 from tiering.tiered_topics import TieredTopic
 from tiering.tiering_limits import TieringLimits
@@ -33,6 +33,9 @@ _NOTHING_LEFT = frozenset(
 )
 """Reasons why a partition has nothing to do now that could go wrong."""
 
+_TELLING_BYTES = 4 << 20
+"""Fewer say nothing of what a MiB takes: what a commit costs is most of it."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -40,8 +43,9 @@ _log = structlog.get_logger(__name__)
 class PartitionRecord:
     """``stopped`` while an operator must look; nothing is tried before ``retry_at_ms`` (monotonic) has come.
 
-    ``closed_since_ms`` (monotonic): since when closed segments have waited. ``failures`` in a row; the other counters
-    count since the start.
+    ``closed_since_ms`` (monotonic): since when closed segments have waited. ``begun_ms`` (monotonic) and
+    ``begun_bytes``: of the ranges that were planned last; ``seen_ms_per_mib``: what a MiB of the last large ones took
+    until the commit. ``failures`` in a row; the other counters count since the start.
     """
 
     problem: FloebergError | None = None
@@ -50,6 +54,9 @@ class PartitionRecord:
     retry_at_ms: int = 0
     waiting: WaitingReason | None = None
     closed_since_ms: int | None = None
+    begun_ms: int = 0
+    begun_bytes: int = 0
+    seen_ms_per_mib: float = 0.0
     at_risk_bytes: int = 0
     records: int = 0
     raw_rows: int = 0
@@ -100,9 +107,15 @@ class PartitionRecord:
         since_ms = now_ms if self.closed_since_ms is None else self.closed_since_ms
         self.closed_since_ms = since_ms if is_waiting else None
 
-    def succeed(self, ready: ReadyAppend) -> None:
+    def begin(self, ranges: Sequence[PlannedRange], *, now_ms: int) -> None:
+        """Note that work on ranges of the partition begins."""
+        self.begun_ms, self.begun_bytes = now_ms, sum(item.size_bytes for item in ranges)
+
+    def succeed(self, ready: ReadyAppend, *, now_ms: int) -> None:
         """Count a committed range."""
         self.recover()
+        tells = self.begun_bytes >= _TELLING_BYTES
+        self.seen_ms_per_mib = (now_ms - self.begun_ms) / (self.begun_bytes / (1 << 20)) if tells else 0.0
         self.records += ready.append.digest.record_count
         file = ready.append.file
         if file is not None:
@@ -147,9 +160,13 @@ class PartitionRecords:
         self, states: Sequence[PartitionState], plan: RangePlan, at_risk_bytes: Mapping[TopicIdPartition, int]
     ) -> None:
         """Take in what was planned for these states."""
-        planned = {item.partition for item in plan.ranges}
+        planned: dict[TopicIdPartition, list[PlannedRange]] = {}
+        for item in plan.ranges:
+            planned.setdefault(item.partition, []).append(item)
         for state in states:
             record = self.of(state.partition)
+            if state.partition in planned:
+                record.begin(planned[state.partition], now_ms=self._clock.monotonic_ms())
             record.waiting = plan.waiting.get(state.partition)
             record.note_closed(_closed_beyond(state, state.tiered_end or 0), now_ms=self._clock.monotonic_ms())
             record.at_risk_bytes = at_risk_bytes.get(state.partition, 0)

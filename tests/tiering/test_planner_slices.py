@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.broker import PartitionView
+from engine.records.digest import EMPTY_DIGEST
+from engine.table.commit.range_append import RangeAppend
 from tests.tiering.planner_cases import (
     LIMITS,
     NOW_MS,
@@ -22,10 +24,12 @@ from tests.tiering.planner_cases import (
     state,
 )
 from tiering.observation import PartitionState
+from tiering.partition_record import PartitionRecord
 from tiering.planner import (
     Waiting,
     plan_ranges,
 )
+from tiering.range_work import ReadyAppend
 from tiering.tiering_limits import TieringLimits
 
 
@@ -94,6 +98,26 @@ def test_work_that_takes_long_is_begun_so_much_earlier() -> None:
     assert due_ms(waiting_since(since_ms, active_mib=4096)) == since_ms
     rolled = replace(waiting_since(since_ms, active_mib=500), log=state(0, 100).log)
     assert due_ms(rolled) == since_ms + 60_000 - 600 * 40  # the position is one in the segment before
+
+
+def test_work_that_waits_for_other_partitions_is_begun_as_much_earlier_as_it_took_last_time() -> None:
+    since_ms = at_topics_time()
+    case = waiting_since(since_ms, active_mib=200)
+    assert due_ms(case) == due_ms(replace(case, seen_ms_per_mib=52)) == since_ms + 52_000
+    assert due_ms(replace(case, seen_ms_per_mib=100)) == since_ms + 60_000 - (20_000 - 2_500)
+    assert due_ms(replace(case, seen_ms_per_mib=1_000)) == since_ms
+
+
+def test_what_a_mebibyte_took_is_counted_from_the_plan_to_the_commit_and_forgotten_after_small_ranges() -> None:
+    record = PartitionRecord()
+    for mib, took_ms, seen in ((8, 2_000, 250.0), (8, 800, 100.0), (3, 2_000, 0.0)):
+        planned = plan(replace(waiting_since(0, active_mib=mib), freshness_ms=0)).ranges
+        record.begin(planned, now_ms=NOW_MS)
+        append = RangeAppend(partition=0, range=planned[0].range, leader_epoch=1, digest=EMPTY_DIGEST, file=None)
+        record.succeed(
+            ReadyAppend(planned=planned[0], append=append, settings=None, value_bytes=0), now_ms=NOW_MS + took_ms
+        )
+        assert record.seen_ms_per_mib == seen
 
 
 def test_position_of_the_ledgers_end_is_given_to_the_range_of_its_segment_alone() -> None:
