@@ -87,8 +87,8 @@ class WorkBeside:
     def _start(self, job: Job) -> None:
         answers: Future[_Answers] = Future()
         answers.add_done_callback(lambda _: self._on_done())
-        threading.Thread(target=self._run, args=(job, answers), name="large", daemon=True).start()
         self._job, self._job_since_ms = answers, self._clock.monotonic_ms()
+        threading.Thread(target=self._run, args=(job, answers), name="large", daemon=True).start()
 
     def _run(self, job: Job, answers: Future[_Answers]) -> None:
         try:
