@@ -24,6 +24,8 @@ class Reason(StrEnum):
     """The newest snapshot names it, or the table's own state, or the log door needs it."""
     HISTORY = "history"
     """Only older snapshots, branches and tags name it, or the log of earlier states does."""
+    ERASED = "erased"
+    """Only snapshots from before an erasure name it, which go earlier than others."""
     GRACE = "grace"
     """It is Floeberg's, nothing names it, and it has not been so for long enough."""
     UNREFERENCED = "unreferenced"
@@ -116,7 +118,8 @@ def plan_sweep(
     for file in files:
         kind, until_ms = own.kind_of(file.path), None
         if named.is_named(file.path):
-            reason = Reason.LIVE if named.is_live(file.path) else Reason.HISTORY
+            reason = Reason.ERASED if named.is_erased(file.path) else Reason.HISTORY
+            reason = Reason.LIVE if named.is_live(file.path) else reason
         elif kind is None:
             reason = Reason.FOREIGN
         elif needed.holds(kind):

@@ -54,14 +54,19 @@ def expired(
 
 def from_before_erasures(snapshots: Sequence[Snapshot], refs: Mapping[str, SnapshotRef]) -> list[Snapshot]:
     """On the branches, what still has records that were erased after it, and is named by no branch and no tag."""
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
     named = {ref.snapshot_id for ref in refs.values()}
+    return [one for one in before_erasures(snapshots, refs) if one.snapshot_id not in named]
+
+
+def before_erasures(snapshots: Sequence[Snapshot], refs: Mapping[str, SnapshotRef]) -> list[Snapshot]:
+    """On the branches, what still has records that were erased after it, whatever names it."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
     found: dict[int, Snapshot] = {}
     for ref in refs.values():
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
             line = list(lineage(by_id, ref.snapshot_id))
             newest = next((place for place, snapshot in enumerate(line) if erases(snapshot)), len(line))
-            found |= {one.snapshot_id: one for one in line[newest + 1 :] if one.snapshot_id not in named}
+            found |= {one.snapshot_id: one for one in line[newest + 1 :]}
     return list(found.values())
 
 

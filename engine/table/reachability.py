@@ -12,7 +12,7 @@ where two have the same hash, one is held to be named that is not, and stays.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -24,6 +24,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 
+from engine.table.history import before_erasures
 from engine.table.manifest_seal import ChecksumIO, changed, is_as_told
 from engine.table.manifests import listed_manifests, manifest_entries, reading_metadata
 from engine.table.properties import KEY_PROPERTIES, VALUE_PROPERTIES
@@ -42,20 +43,30 @@ Hashes: TypeAlias = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedFiles:
-    """``live``: what the newest snapshots name, and the table's own state; ``history``: what others name."""
+    """``live``: what the newest snapshots name, and the table's own state; ``history``: what others name, but for
+    those from before an erasure, which name what is ``erased``. A name may be in several: the first counts."""
 
     live: Hashes
     history: Hashes
+    erased: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def is_live(self, path: str) -> bool:
         return holds(self.live, path)
 
+    def is_erased(self, path: str) -> bool:
+        """Whether only snapshots from before an erasure name it."""
+        return holds(self.erased, path) and not (holds(self.live, path) or holds(self.history, path))
+
     def is_named(self, path: str) -> bool:
-        return holds(self.live, path) or holds(self.history, path)
+        return holds(self.live, path) or holds(self.history, path) or holds(self.erased, path)
 
     def joined(self, other: NamedFiles) -> NamedFiles:
         """What either names."""
-        return NamedFiles(live=np.union1d(self.live, other.live), history=np.union1d(self.history, other.history))
+        return NamedFiles(
+            live=np.union1d(self.live, other.live),
+            history=np.union1d(self.history, other.history),
+            erased=np.union1d(self.erased, other.erased),
+        )
 
 
 class ReachableFiles:
@@ -89,9 +100,13 @@ class ReachableFiles:
                     entries[path] = self._entries[path]
         self._entries, self._lists = entries, lists
         live = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in heads]
+        before = before_erasures(metadata.snapshots, metadata.refs)
+        old = {snapshot.snapshot_id for snapshot in before}
+        others = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in old]
         return NamedFiles(
             live=self._union(live, _state_files(view, metadata, heads)),
-            history=self._union(metadata.snapshots, _past_files(metadata)),
+            history=self._union(others, _past_files(metadata)),
+            erased=self._union(before, ()),
         )
 
     def _read_list(

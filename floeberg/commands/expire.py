@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _NOTES = {
     "live": "the table names them, or needs them",
     "history": "only older snapshots name them",
+    "erased": "only snapshots from before an erasure name them",
     "grace": "nothing names them, and they stay for a while",
     "unreferenced": "nothing has named them for the whole grace",
     "foreign": "another program's: never touched",

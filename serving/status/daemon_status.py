@@ -83,7 +83,7 @@ class CompactionStatus:
     held: tuple[str, ...] = ()
 
 
-FILE_REASONS = ("live", "history", "grace", "unreferenced", "foreign")
+FILE_REASONS = ("live", "history", "erased", "grace", "unreferenced", "foreign")
 """Why a file is in a table's folders."""
 
 

@@ -140,7 +140,9 @@ def _sweeps(sweeps: Sequence[TableSweepStatus], *, now_ms: int) -> str:
         )
         for sweep in sweeps
     )
-    return _table(("Topic", *(reason.capitalize() for reason in FILE_REASONS), ""), rows, text_columns={0, 6})
+    return _table(
+        ("Topic", *(reason.capitalize() for reason in FILE_REASONS), ""), rows, text_columns={0, len(FILE_REASONS) + 1}
+    )
 
 
 def sweep_lines(sweep: TableSweepStatus, *, now_ms: int) -> Iterator[str]:

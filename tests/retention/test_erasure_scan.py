@@ -15,6 +15,7 @@ from floeberg.tables.erasure import Eraser
 from retention.erasure_report import ErasureReport, ErasureReports
 from retention.erasure_scan import Matcher, scan
 from retention.sweep_limits import SweepLimits
+from retention.sweep_planner import Reason
 from retention.table_sweep import TableSweep
 from tests.engine.table.merge.merge_world import MergeWorld
 from tests.engine.table.table_examples import TEXT, TOPIC, TOPIC_ID, catalog_in, records_of
@@ -44,6 +45,19 @@ def let_the_past_go(world: ErasureWorld) -> None:
     for file in table.warehouse.list(table.location):
         if not named.is_named(file.path):
             table.warehouse.delete(file.path)
+
+
+def sweep_of(world: ErasureWorld, limits: SweepLimits) -> TableSweep:
+    return TableSweep(
+        topic=TOPIC,
+        topic_id=TOPIC_ID,
+        catalog=catalog_in(world.stored.folder),
+        namespace="kafka",
+        writer=world.writer,
+        clock=world.clock,
+        limits=limits,
+        folder=world.stored.folder / "sweep",
+    )
 
 
 def test_scan_finds_what_is_still_there_and_nothing_once_the_past_is_gone(world: ErasureWorld) -> None:
@@ -198,24 +212,35 @@ def test_sweep_of_a_quiet_table_cuts_the_history_and_removes_the_files(world: Er
     assert report.gone_by_ms is not None
     begin_ms = world.clock.now_ms()
 
-    def sweep() -> None:
-        world.clock.later_ms += limits.interval_ms
-        TableSweep(
-            topic=TOPIC,
-            topic_id=TOPIC_ID,
-            catalog=catalog_in(world.stored.folder),
-            namespace="kafka",
-            writer=world.writer,
-            clock=world.clock,
-            limits=limits,
-            folder=world.stored.folder / "sweep",
-        ).turn()
-
     while begin_ms + world.clock.later_ms < report.gone_by_ms:
-        sweep()
+        world.clock.later_ms += limits.interval_ms
+        sweep_of(world, limits).turn()
     table = world.table
     left = {file.path for file in table.warehouse.list(table.location)}
     assert left.isdisjoint(report.files)
     found = scan(table, Matcher(table, report), [b"alice.liddell"])
     assert found.is_clean
     assert len(world.consumed()) == 6
+
+
+def test_files_that_only_a_past_from_before_an_erasure_names_are_told_apart(world: ErasureWorld) -> None:
+    def by_reason() -> dict[Reason, set[str]]:
+        told: dict[Reason, set[str]] = {reason: set() for reason in Reason}
+        sweep_of(world, SweepLimits()).preview(lambda one: told[one.reason].add(one.file.path))
+        return told
+
+    assert by_reason()[Reason.ERASED] == set()
+    loaded = catalog_in(world.stored.folder).load_table(world.table.identifier)
+    assert loaded.metadata.current_snapshot_id is not None
+    loaded.manage_snapshots().create_tag(loaded.metadata.current_snapshot_id, "audit").commit()
+    report = world.erase("alice.liddell")
+    world.stored.writer = world.writer
+    world.stored.append(records_of([b"x"], start=9))
+    told = by_reason()
+    assert set(report.files) <= told[Reason.ERASED], "they hold what was erased"
+    assert all(path.endswith((".parquet", ".avro")) for path in told[Reason.ERASED])
+    assert {file.path for file in world.stored.files()} <= told[Reason.LIVE]
+    assert any(path.endswith(".avro") for path in told[Reason.HISTORY]), "the list of the erasure's own snapshot"
+    world.clock.later_ms = 2 * MAY_BE_UNANSWERED_MS
+    world.writer.expire(world.table)
+    assert set(report.files) <= by_reason()[Reason.ERASED], "the tag keeps them"

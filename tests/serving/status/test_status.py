@@ -257,8 +257,15 @@ def test_files_are_shown_by_reason_and_a_sweep_that_does_not_get_on_needs_a_look
     sweep = TableSweepStatus(
         topic="<orders>",
         table="kafka.orders",
-        files={"live": 3, "history": 2, "grace": 1, "unreferenced": 4, "foreign": 5},
-        bytes={"live": 3 << 20, "history": 2 << 20, "grace": 1 << 20, "unreferenced": 4 << 20, "foreign": 5 << 20},
+        files={"live": 3, "history": 2, "erased": 0, "grace": 1, "unreferenced": 4, "foreign": 5},
+        bytes={
+            "live": 3 << 20,
+            "history": 2 << 20,
+            "erased": 0,
+            "grace": 1 << 20,
+            "unreferenced": 4 << 20,
+            "foreign": 5 << 20,
+        },
         removed_files=7,
         removed_bytes=7 << 20,
         last_ms=1_000_000,
