@@ -16,11 +16,14 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, Top
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
 from engine.backoff import Backoff
+from engine.broker_errors import UNKNOWN_TOPIC, code_of, concerns_one_partition, text_of
 from engine.errors import Invalid, Unavailable
 from engine.topic_partition import TopicIdPartition
 
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1
+_NO_ID = "A" * 22
+"""Sixteen bytes of 0: the answer of a broker that is older than topic ids (KIP-516)."""
 # From the standard alphabet of base64 to the URL-safe one of Kafka's own text form.
 _URL_SAFE = str.maketrans("+/", "-_")
 
@@ -104,6 +107,13 @@ class Broker(Protocol):
     def topic_configs(self, topics: Collection[str]) -> Mapping[str, Mapping[str, str]]:
         """Each topic's effective configuration by Kafka's names; topics that don't exist are left out."""
 
+    def topic_names(self) -> frozenset[str]:
+        """Every topic that there is, Kafka's own included. For any thread."""
+
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str | None]:
+        """The id of each topic; None for one of which the broker says that it does not exist. One of which it says
+        anything else, as that it may not be described, is left out. For any thread."""
+
     def broker_config(self, node_id: int) -> BrokerConfig:
         """One broker's effective configuration."""
 
@@ -152,7 +162,7 @@ class KafkaBroker:
             self._admin = AdminClient(conf, logger=_log)
         except (KafkaException, ValueError) as error:
             raise Invalid(
-                f"the Kafka client refuses its settings: {_text_of(error)}",
+                f"the Kafka client refuses its settings: {text_of(error)}",
                 next_step="correct [broker]; the names are those of librdkafka's CONFIGURATION.md.",
             ) from error
 
@@ -184,6 +194,32 @@ class KafkaBroker:
                 who = TopicIdPartition(topic=name, topic_id=topic.topic_id, partition=partition)
                 views[who] = PartitionView(leader_id=leader, **offsets.get(who, {}))
         return views
+
+    def topic_names(self) -> frozenset[str]:
+        return frozenset(self._all_topics())
+
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str | None]:
+        if not topics:
+            return {}
+
+        def ask(timeout_s: float) -> dict[str, str | None]:
+            wanted = TopicCollection(sorted(set(topics)))
+            futures = self._call(self._admin.describe_topics, wanted, request_timeout=timeout_s)
+            found: dict[str, str | None] = {}
+            refusal: Unavailable | None = None
+            for name, future in futures.items():
+                try:
+                    found[name] = _id_text(self._result(future).topic_id)
+                except Unavailable as error:
+                    if code_of(error.__cause__) != UNKNOWN_TOPIC:
+                        refusal = error
+                        continue
+                    found[name] = None
+            if refusal is not None and not found:
+                raise refusal
+            return {name: topic_id for name, topic_id in found.items() if topic_id != _NO_ID}
+
+        return self._by_any_broker(ask)
 
     def topic_configs(self, topics: Collection[str]) -> Mapping[str, Mapping[str, str]]:
         if not topics:
@@ -256,8 +292,7 @@ class KafkaBroker:
 
         return {
             name: _TopicDescription(
-                # librdkafka writes ids in the standard alphabet of base64, Kafka in the URL-safe one.
-                topic_id=str(topic.topic_id).translate(_URL_SAFE),
+                topic_id=_id_text(topic.topic_id),
                 partitions={
                     partition.id: PartitionReplicas(
                         leader_id=NO_LEADER if partition.leader is None else partition.leader.id,
@@ -337,7 +372,7 @@ class KafkaBroker:
             try:
                 answers[key] = self._result(future)
             except Unavailable as error:
-                if _concerns_one_partition(error.__cause__):
+                if concerns_one_partition(error.__cause__):
                     continue
                 last_error = error
         if last_error is not None and not answers:
@@ -345,21 +380,9 @@ class KafkaBroker:
         return answers
 
     def _unavailable(self, problem: str, error: BaseException) -> Unavailable:
-        return Unavailable(f"{problem} at {self._bootstrap}: {_text_of(error)}", next_step=_BROKER_NEXT_STEP)
+        return Unavailable(f"{problem} at {self._bootstrap}: {text_of(error)}", next_step=_BROKER_NEXT_STEP)
 
 
-# Kafka's protocol error codes: unknown topic or partition, leader not available, not leader or follower, fenced
-# leader epoch, unknown leader epoch, offset not available, unknown topic id, invalid topic.
-_PARTITION_ERROR_CODES = frozenset({3, 5, 6, 17, 74, 76, 78, 100})
-
-
-def _concerns_one_partition(error: BaseException | None) -> bool:
-    if not isinstance(error, KafkaException) or not error.args:
-        return False
-    return error.args[0].code() in _PARTITION_ERROR_CODES
-
-
-def _text_of(error: BaseException) -> str:
-    if isinstance(error, KafkaException) and error.args:
-        return str(error.args[0].str())
-    return str(error) or type(error).__name__
+def _id_text(topic_id: object) -> str:
+    """librdkafka writes ids in the standard alphabet of base64, Kafka in the URL-safe one."""
+    return str(topic_id).translate(_URL_SAFE)

@@ -37,6 +37,16 @@ class ConfigurationConformance:
         assert cluster.port.replicas(topic_name) == {0: one, 1: one}
         assert cluster.port.replicas(topic_name + "-missing") == {}
 
+    def test_topic_that_is_missing_or_was_deleted_has_no_id(self, cluster: Cluster, topic_name: str) -> None:
+        cluster.create_topic(topic_name)
+        missing = topic_name + "-missing"
+        (who,) = cluster.port.partitions([topic_name], offsets_of=())
+        assert cluster.port.topic_ids([topic_name, missing]) == {topic_name: who.topic_id, missing: None}
+        assert topic_name in cluster.port.topic_names()
+        assert missing not in cluster.port.topic_names()
+        cluster.delete_topic(topic_name)
+        assert cluster.port.topic_ids([topic_name]) == {topic_name: None}
+
 
 class FakeCluster:
     def __init__(self) -> None:

@@ -20,11 +20,13 @@ _OFFSET_FIELDS_UNKNOWN = {
 
 
 class FakeBroker:
-    """Held to the port's conformance suite in tests/engine/test_broker.py; ``failing`` is raised by every call."""
+    """Held to the port's conformance suite in tests/engine/test_broker.py; ``failing`` is raised by every call;
+    ``undescribed``: topics of which it tells nobody whether they are there."""
 
     def __init__(self, *, cluster_id: str = "fakeClusterId000000000", node_id: int = 1) -> None:
         self.failing: FloebergError | None = None
         self.call_count = 0
+        self.undescribed: set[str] = set()
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._ids = itertools.count(1)
@@ -83,6 +85,15 @@ class FakeBroker:
             else replace(view, **_OFFSET_FIELDS_UNKNOWN)
             for who, view in views.items()
         }
+
+    def topic_names(self) -> frozenset[str]:
+        self._answer()
+        return frozenset(who.topic for who in self._views)
+
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str | None]:
+        self._answer()
+        ids = {who.topic: who.topic_id for who in self._views}
+        return {topic: ids.get(topic) for topic in topics if topic not in self.undescribed}
 
     def topic_configs(self, topics: Collection[str]) -> Mapping[str, Mapping[str, str]]:
         self._answer()
