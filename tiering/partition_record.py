@@ -59,6 +59,8 @@ class PartitionRecord:
     seen_ms_per_mib: float = 0.0
     at_risk_bytes: int = 0
     records: int = 0
+    log_bytes: int = 0
+    file_bytes: int = 0
     raw_rows: int = 0
     undecodable_rows: int = 0
     skipped_offsets: int = 0
@@ -117,8 +119,10 @@ class PartitionRecord:
         tells = self.begun_bytes >= _TELLING_BYTES
         self.seen_ms_per_mib = (now_ms - self.begun_ms) / (self.begun_bytes / (1 << 20)) if tells else 0.0
         self.records += ready.append.digest.record_count
+        self.log_bytes += ready.log_bytes
         file = ready.append.file
         if file is not None:
+            self.file_bytes += file.description.size_bytes
             self.raw_rows += file.description.raw_rows
             self.undecodable_rows += file.description.error_rows
         if ready.append.skipped is not None:
@@ -229,6 +233,8 @@ def report_partition(
         at_risk_bytes=record.at_risk_bytes,
         local_log_bytes=sum(segment.size_bytes for segment in segments),
         rows=record.records,
+        log_bytes=record.log_bytes,
+        file_bytes=record.file_bytes,
         raw_rows=record.raw_rows,
         undecodable_rows=record.undecodable_rows,
         skipped_offsets=record.skipped_offsets,

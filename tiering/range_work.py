@@ -45,6 +45,7 @@ class ReadyAppend:
     append: RangeAppend
     settings: ParquetSettings | None
     value_bytes: int
+    log_bytes: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -305,7 +306,13 @@ def _ready(planned: PlannedRange, outcome: Rewritten, file: VerifiedFile | None)
         file=file,
         skipped=planned.skipped,
     )
-    return ReadyAppend(planned=planned, append=append, settings=outcome.settings, value_bytes=outcome.value_bytes)
+    return ReadyAppend(
+        planned=planned,
+        append=append,
+        settings=outcome.settings,
+        value_bytes=outcome.value_bytes,
+        log_bytes=outcome.log_bytes,
+    )
 
 
 def _without_what_follows_a_failure(ready: list[ReadyAppend], ranges: Iterable[PlannedRange]) -> list[ReadyAppend]:

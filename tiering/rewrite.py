@@ -67,13 +67,15 @@ class RewriteTask:
 class Rewritten:
     """``file`` is None where the range holds no committed record; ``digest`` is that of the log's records.
 
-    ``settings``: the encodings the file was written with, None without a file. ``value_bytes``: of all values read.
+    ``settings``: the encodings the file was written with, None without a file. ``value_bytes``: of all values read,
+    ``log_bytes``: of the batches that they were in, as they lie in the log.
     """
 
     file: FileDescription | None
     digest: RangeDigest
     settings: ParquetSettings | None
     value_bytes: int
+    log_bytes: int
 
 
 RewriteOutcome: TypeAlias = Rewritten | NeedsSchemas
@@ -85,7 +87,7 @@ def rewrite_segment(task: RewriteTask) -> RewriteOutcome:
     Memory: one block of records, its columns, one row group. Raises Corrupt, Unavailable, Invalid.
     """
     codecs = RowCodecs.of(task.table)
-    value_bytes = 0
+    value_bytes, log_bytes = 0, 0
     blocks = read_segment(
         task.segment_path,
         partition=task.partition,
@@ -102,8 +104,15 @@ def rewrite_segment(task: RewriteTask) -> RewriteOutcome:
             if needed != NeedsSchemas():
                 return needed
             value_bytes += records.value.size_bytes
+            log_bytes += records.batch_bytes
             file.add(records, value, key)
-        return Rewritten(file=file.finish(), digest=file.digest, settings=file.settings, value_bytes=value_bytes)
+        return Rewritten(
+            file=file.finish(),
+            digest=file.digest,
+            settings=file.settings,
+            value_bytes=value_bytes,
+            log_bytes=log_bytes,
+        )
 
 
 def _needed(value: Decoded, key: Decoded | None, table: TableFacts) -> NeedsSchemas:

@@ -15,7 +15,8 @@ class PartitionStatus:
     is not behind. ``open_bytes`` of the segment whose end records wait for, which Kafka closes at ``open_limit_bytes``
     or with the first record from ``closes_at_ms`` on, by the machine's clock. The rows are counted since the daemon
     started: ``raw_rows`` kept their bytes beside typed columns, ``undecodable_rows`` have no typed columns; so are
-    ``skipped_offsets``, which Kafka deleted before they were tiered.
+    ``skipped_offsets``, which Kafka deleted before they were tiered, and the ``log_bytes`` of batches that became
+    ``file_bytes`` of Parquet.
     ``reason_rows`` of the table, whenever they came, keep their bytes with the reason in ``kafka_error``; the
     ``awaiting_rows`` among them miss a schema, and get columns once it is there.
     ``refusals`` are ranges that the table did not take since the start, since another daemon was first;
@@ -50,6 +51,8 @@ class PartitionStatus:
     at_risk_bytes: int = 0
     local_log_bytes: int = 0
     rows: int = 0
+    log_bytes: int = 0
+    file_bytes: int = 0
     raw_rows: int = 0
     undecodable_rows: int = 0
     skipped_offsets: int = 0

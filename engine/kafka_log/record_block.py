@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from engine.errors import Corrupt
 from engine.kafka_log import batch_reader_kernels as kernels
 from engine.kafka_log.compression import Compression, DecompressError, Decompressor, TargetFull
+from engine.kafka_log.record_batch import HEADER_SIZE_BYTES
 from engine.offset_range import OffsetRange
 from engine.records.record_kernels import SpanPlaces
 from engine.records.records import ByteSpans, Headers, Records
@@ -40,6 +41,7 @@ class RecordBlock:
     target_bytes: int
     data: NDArray[np.uint8] = field(init=False)
     size_bytes: int = 0
+    batch_bytes: int = 0
     _batches: list[tuple[int, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -78,6 +80,7 @@ class RecordBlock:
             raise Corrupt(problem, offset=batch[kernels.BASE_OFFSET])
         self._batches.append((self.size_bytes, self.size_bytes + size, *batch[2:]))
         self.size_bytes += size
+        self.batch_bytes += HEADER_SIZE_BYTES + len(body)
         return True
 
     def records(self, offsets: OffsetRange) -> Records:
@@ -108,6 +111,7 @@ class RecordBlock:
             key=ByteSpans(data=self.data, start=found.key.start[:rows], length=found.key.length[:rows]),
             value=ByteSpans(data=self.data, start=found.value.start[:rows], length=found.value.length[:rows]),
             headers=self._headers(found, rows),
+            batch_bytes=self.batch_bytes,
         )
 
     def _headers(self, records: kernels.FoundRecords, rows: int) -> Headers | None:

@@ -166,7 +166,8 @@ class Records:
 
     ``offset`` int64[n]; ``timestamp_ms`` int64[n], milliseconds since the epoch, -1 where the producer set none;
     ``timestamp_type`` int8[n], 0 create time, 1 log append time; ``leader_epoch`` int32[n], -1 unknown;
-    ``headers`` is None when no record has any.
+    ``headers`` is None when no record has any; ``batch_bytes`` of the log's batches that were read for them, headers
+    included, 0 where they don't come from a log.
     """
 
     offset: NDArray[np.int64]
@@ -176,6 +177,7 @@ class Records:
     key: ByteSpans
     value: ByteSpans
     headers: Headers | None
+    batch_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.offset)

@@ -71,6 +71,10 @@ def test_range_without_a_record_makes_no_file(task: RewriteTask, tmp_path: Path)
     assert not (tmp_path / "warehouse").exists()
 
 
+def test_log_bytes_are_those_of_the_batches_that_were_read(task: RewriteTask) -> None:
+    assert rewritten(task).log_bytes == task.segment_path.stat().st_size
+
+
 def test_remembered_settings_are_kept(task: RewriteTask) -> None:
     first = rewritten(task)
     assert rewritten(replace(task, table=replace(task.table, settings=first.settings), attempt="a2")).settings == (
