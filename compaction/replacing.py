@@ -63,13 +63,25 @@ class FileReplacer:
         there unreferenced. A task's own error is in the answer.
         """
         found = Replacements(table=table)
-        written = self._write(tasks, found)
-        reach(FaultPoint.REPLACEMENTS_WRITTEN)
-        ready = self._prove(tasks, written, found)
+        ready, written = self.proven(tasks, found)
         if ready:
             reach(FaultPoint.REPLACEMENTS_VERIFIED)
             self._commit(ready, tasks, written, found)
         return found
+
+    def proven(
+        self, tasks: Mapping[str, MergeTask], found: Replacements
+    ) -> tuple[dict[str, FileReplacement], dict[str, Merged]]:
+        """Write and verify: by key, what may be committed, and all that was written. The rest is in ``found``."""
+        written = self._write(tasks, found)
+        reach(FaultPoint.REPLACEMENTS_WRITTEN)
+        return self._prove(tasks, written, found), written
+
+    def read_back(self, tasks: Mapping[str, ReadBackTask]) -> Iterator[tuple[str, Answered[VerifiedFile]]]:
+        """Prove files that were written before: by key, the proof, or why there is none."""
+        for key, answer in self.workers.run(timed_read_back, tasks):
+            evidence = answer if isinstance(answer, FloebergError) else answer[0]
+            yield key, proof_of(self.verifier, tasks[key], evidence)
 
     def _write(self, tasks: Mapping[str, MergeTask], found: Replacements) -> dict[str, Merged]:
         written: dict[str, Merged] = {}

@@ -64,6 +64,11 @@ class FaultPoint(StrEnum):
     REPLACEMENTS_VERIFIED = "replacements-verified"  # not committed
     REPLACEMENTS_TOLD = "replacements-told"  # committed; who replaces them has not gone on
 
+    # Retype
+    RETYPE_PLANNED = "retype-planned"  # the new columns, kept beside the table; no file written for them
+    RETYPE_FILES_NOTED = "retype-files-noted"  # files in the new format, proven; others not written
+    TABLE_RETYPED = "table-retyped"  # committed; the plan is still kept
+
     # Latest per key
     LATEST_DELETES_WRITTEN = "latest-deletes-written"  # delete files; nothing names them
     LATEST_COMMITTED = "latest-committed"  # the index of keys not told

@@ -50,8 +50,10 @@ class TieredTopic:
         if self._opened_at_ms is None:
             self.table = self._writer.open(self.topic, self.topic_id)
             self._opened_at_ms = self._clock.monotonic_ms()
-            if self._asked.is_open and self.table is not None and self.table.codec.name != self.rule.value_format:
-                self._settle(self._asked.settled_by(self.table))
+            if self._asked.is_open and self.table is not None:
+                settled = self._asked.settled_by(self.table)
+                if (settled.value_format, settled.codec_options) != (self.rule.value_format, self.rule.codec_options):
+                    self._settle(settled)
 
     @property
     def schemas(self) -> TopicSchemas:

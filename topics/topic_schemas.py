@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
+from typing import Protocol
 
 import structlog
 
@@ -20,11 +21,11 @@ from engine.formats.codec import (
     OPEN,
     PLAIN_SCHEMA_ID,
     CodecSpec,
+    OnConflict,
 )
 from engine.formats.format_facts import facts_of
 from engine.formats.proposals import on_conflict_of
 from engine.schemas.source import Role, SchemaSource
-from engine.table.commit.writer import TableWriter
 from engine.table.topic_table import TableFacts, TopicTable
 from topics.needs_schemas import NeedsSchemas
 from topics.topic_rule import TopicRule
@@ -38,6 +39,23 @@ _MOST_FRUITLESS = 4
 """Proposals that add nothing: workers may be a schema behind, but not for ever."""
 
 log = structlog.get_logger(__name__)
+
+
+class SchemaStore(Protocol):
+    """Where a topic's schemas are kept: its table, through the writer of all tables."""
+
+    def add_schemas(
+        self,
+        table: TopicTable,
+        schemas: Mapping[int, str],
+        *,
+        on_conflict: OnConflict | None = None,
+        of_keys: bool = False,
+    ) -> TopicTable:
+        """As ``TableWriter.add_schemas``."""
+
+    def open(self, topic: str, topic_id: str) -> TopicTable | None:
+        """As ``TableWriter.open``."""
 
 
 class SchemaResolver:
@@ -162,7 +180,7 @@ class SchemaInference:
         is_open = offsets < self._records or not self._inferred(table)
         return {INFERENCE: OPEN} if self._may_infer and is_open else {}
 
-    def add(self, writer: TableWriter, table: TopicTable, proposed: Iterable[str]) -> TopicTable:
+    def add(self, writer: SchemaStore, table: TopicTable, proposed: Iterable[str]) -> TopicTable:
         """Store what workers propose as one more schema; the table as it is then. Raises as the writer does, but for
         Invalid: a schema that the table refuses ends inference, and the records keep their bytes."""
         known = self._inferred(table)
@@ -197,7 +215,7 @@ class TopicSchemas:
     """
 
     def __init__(
-        self, *, topic: str, rule: TopicRule, writer: TableWriter, clock: Clock, patience_ms: int, retry_ms: int
+        self, *, topic: str, rule: TopicRule, writer: SchemaStore, clock: Clock, patience_ms: int, retry_ms: int
     ) -> None:
         def of(role: Role, schema_format: str) -> _RoleSchemas:
             resolver = SchemaResolver(
@@ -265,11 +283,12 @@ class LedTopic:
 class _RoleSchemas:
     """Those of the values, or of the keys."""
 
-    def __init__(self, role: Role, rule: TopicRule, writer: TableWriter, resolver: SchemaResolver) -> None:
+    def __init__(self, role: Role, rule: TopicRule, writer: SchemaStore, resolver: SchemaResolver) -> None:
         of_keys = role is Role.KEY
         self.resolver = resolver
         self._writer = writer
         self._of_keys = of_keys
+        self._value_format = rule.value_format
         self._on_conflict = on_conflict_of(rule.key_options if of_keys else rule.codec_options)
         self._inference = SchemaInference(rule, role)
 
@@ -286,6 +305,10 @@ class _RoleSchemas:
         return self.add(table, schemas), waiting
 
     def add(self, table: TopicTable, schemas: Mapping[int, str]) -> TopicTable:
+        if schemas and not self._of_keys and table.codec.name != self._value_format:
+            raise Unavailable(
+                f"schemas are {self._value_format} ones, the table's values {table.codec.name}", topic=table.topic
+            )
         for schema_id, text in schemas.items():
             try:
                 table = self._writer.add_schemas(

@@ -19,9 +19,14 @@ def schema_file_path(location: str, schema_id: int, checksum: int) -> str:
     return f"{companion_folder(location)}/schemas/{schema_id}-{checksum:08x}.txt"
 
 
+def retype_folder(location: str) -> str:
+    """Of the plan by which the table is getting another format, and of what was done by it."""
+    return f"{companion_folder(location)}/retype"
+
+
 def folders_of_no_use_without_it(location: str) -> tuple[str, ...]:
     """What goes with a table that is dropped; reports of erasures outlive it."""
-    return f"{companion_folder(location)}/schemas", f"{companion_folder(location)}/log_door"
+    return (*(f"{companion_folder(location)}/{name}" for name in ("schemas", "log_door")), retype_folder(location))
 
 
 def erasure_folder(location: str) -> str:

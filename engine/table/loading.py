@@ -162,8 +162,8 @@ class TableLoader:
                 topic_id=properties[TOPIC_ID_PROPERTY],
                 cluster_id=properties[CLUSTER_ID_PROPERTY],
                 layout=layout,
-                codec=self._codec(properties, VALUE_PROPERTIES),
-                key_codec=self._codec(properties, KEY_PROPERTIES) if layout.has_typed_key else None,
+                codec=self.codec(properties, VALUE_PROPERTIES),
+                key_codec=self.codec(properties, KEY_PROPERTIES) if layout.has_typed_key else None,
                 iceberg_schema=columns,
                 ledger=parse_ledger(properties),
                 skipped=_ranges(properties, SKIPPED_PREFIX),
@@ -180,6 +180,7 @@ class TableLoader:
                 sequence_number=table.metadata.last_sequence_number,
                 swept=int(properties.get(SWEPT_PROPERTY, NEVER_SWEPT)),
                 stream=stream_list(table.metadata, sealed_stream(table.metadata)),
+                last_column_id=table.metadata.last_column_id,
             )
         except (Invalid, *UNDECODABLE) as error:
             raise Corrupt(
@@ -189,7 +190,9 @@ class TableLoader:
                 next_step="run floeberg fsck",
             ) from error
 
-    def _codec(self, properties: Mapping[str, str], names: CodecProperties) -> CodecSpec:
+    def codec(self, properties: Mapping[str, str], names: CodecProperties) -> CodecSpec:
+        """What properties under these names say of a codec. Raises Invalid, Corrupt, Unavailable, and KeyError or
+        ValueError where they are not what this program writes."""
         schemas = {
             int(key.removeprefix(names.schema)): text
             for key, text in properties.items()

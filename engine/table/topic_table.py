@@ -243,7 +243,8 @@ class TopicTable:
     judged yet; ``manifest_seal`` what the snapshot's manifests were when it was committed, None where that is not
     known; ``stream`` the list of the files that only the stream has, None where there are none, or where somebody else
     changed it; ``sequence_number`` of the newest snapshot there ever was; ``swept``: files that were begun at this
-    number or before it, and that nothing names, may be gone. ``shown_schema`` are the columns as engines see them.
+    number or before it, and that nothing names, may be gone. ``shown_schema`` are the columns as engines see them,
+    ``last_column_id`` the greatest id that any column ever had.
     ``lines`` only a ``__latest`` table has, and no ledger.
     """
 
@@ -273,6 +274,7 @@ class TopicTable:
     lines: Mapping[int, LatestLine] = field(default_factory=dict)
     sequence_number: int = 0
     swept: int = NEVER_SWEPT
+    last_column_id: int = 0
 
     @property
     def is_believed(self) -> bool:

@@ -60,7 +60,11 @@ def own_hands(
     rule = None if rule is None else rule.settled_by(table)
     if rule is None or rule.value_format != table.codec.name:
         found = "no [[topics]] names it" if rule is None else f"the settings say {rule.value_format}"
-        raise Invalid(f"The topic's table has {table.codec.name} values, and {found}", topic=table.topic)
+        raise Invalid(
+            f"The topic's table has {table.codec.name} values, and {found}",
+            topic=table.topic,
+            next_step=f"set them to fit, or floeberg table retype {table.topic}",
+        )
     writer = TableWriter(
         command.catalog, clock, namespace=command.settings.namespace, history=command.settings.history.limits
     )

@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from compaction.merge_limits import Demand, MergeLimits
+from compaction.replacing import FileReplacer
+from compaction.topic_retype import TopicRetype
 from engine.offset_range import OffsetRange
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.schemas.folder import SchemaFolder
 from engine.table.catalog import access as catalogs
+from engine.table.commit.writer import TableWriter
 from engine.table.data_file import FileName
 from engine.table.merge.candidates import RepairCandidates
+from engine.table.proof.verifier import Verifier
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from floeberg.tables.topic_tables import TopicTables
@@ -40,6 +44,7 @@ from tiering.spool import SPOOL_SUFFIX
 from tiering.tiering_limits import TieringLimits
 from topics.retention_rule import Keep, RetentionRule
 from topics.topic_rule import TopicRule
+from workers.workers import InProcessWorkers
 
 ACTS = 3
 SEGMENT_RECORDS = 5
@@ -52,6 +57,8 @@ NEWEST = [2, 3, 4]
 """The offsets of a segment's newest records, with ``repeated`` keys."""
 RETURNS_SCHEMA = json.dumps({"type": "record", "name": "Return", "fields": [{"name": "id", "type": "long"}]})
 SAVED = "broker.pickle"
+NOTES_FORMAT = "notes.value"
+"""A file: as the settings, what the values of a topic are."""
 EAGER = MergeLimits(newest_left=1, crowded=Demand(growth=1, files=2), look_interval_ms=0)
 
 
@@ -76,6 +83,7 @@ class BrokersPart:
         root.mkdir()
         (root / "schemas").mkdir()
         (root / "schemas" / "7.avsc").write_text(LONG_SCHEMA)
+        (root / NOTES_FORMAT).write_text("raw")
         return cls(root=root, broker=BrokerOnDisk(root))
 
     def act(self, number: int) -> None:
@@ -98,8 +106,8 @@ class BrokersPart:
 
     def _native_and_schemas(self) -> None:
         """A topic whose broker asks for copies and whose table keeps its newest file alone, one whose values name a
-        schema too long for a property, and one whose values name a schema that nobody has; and a segment more of the
-        first topic, so that its files become one."""
+        schema too long for a property, one whose values name a schema that nobody has, and one that is kept raw; and a
+        segment more of the first topic, so that its files become one."""
         self._create("history", native=True)
         self._segment(self._named("history"), value=lambda offset: b"%05d" % offset * 6_000)
         self._segment(self._named("history"))
@@ -108,11 +116,15 @@ class BrokersPart:
             head = b"\x00\x00\x00\x00" + schema_id
             self._segment(self._named(topic), value=lambda offset, head=head: head + bytes([2 * offset]))
         self._segment(self._named("orders"))
+        self._create("notes")
+        self._segment(self._named("notes"))
         self._leave_a_file()
 
     def _changes(self) -> None:
-        """A schema that was missing, a topic created again, a log start that rose, a spool's link with bad facts."""
+        """A schema that was missing, a topic created again, a log start that rose, a spool's link with bad facts; and
+        a table that is to get another format."""
         (self.root / "schemas" / "9.avsc").write_text(RETURNS_SCHEMA)
+        (self.root / NOTES_FORMAT).write_text("string")
         self._leave_a_file()
         older = self._named("again")
         shutil.rmtree(self.broker.directory(older))
@@ -192,10 +204,13 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
     """
     world = TieringWorld.reopen(root)
     writer = world.writer()
+    notes = TopicRule(pattern="notes", value_format=(root / NOTES_FORMAT).read_text())
+    retype_notes(world, writer, notes)
     daemon = RepairingDaemon(
         world,
         writer=writer,
         rules=(
+            notes,
             TopicRule(pattern="bookings", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             TopicRule(pattern="returns", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
             replace(STRINGS, pattern="history", retention=RetentionRule(table=Keep(size_bytes=1))),
@@ -223,6 +238,14 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
         # What is unnamed is seen, and goes, for no reader needs the grace here.
         for _ in range(2):
             sweep_of(world, topic).turn()
+
+
+def retype_notes(world: TieringWorld, writer: TableWriter, rule: TopicRule) -> None:
+    """What an operator does before the daemon starts with other settings."""
+    for table in TopicTables(world.catalog, "kafka").all():
+        if table.topic == rule.pattern and table.codec.name != rule.value_format:
+            replacer = FileReplacer(writer=writer, workers=InProcessWorkers(), verifier=Verifier(), parallel=1)
+            TopicRetype(table, rule, replacer=replacer, clock=world.clock).run()
 
 
 def sweep_of(world: TieringWorld, table: TopicTable) -> TableSweep:

@@ -26,7 +26,8 @@ class SnapshotUpdate:
     describes them, and delete files.
     ``begun_at`` of the ``entries``, as a ``FileDescription`` has it.
     ``kept`` are those of the ``removed`` that the stream's branch gets, ``came`` new files of that branch alone,
-    ``left`` those that leave it.
+    ``left`` those that leave it. ``schema``: the columns that the table has from this snapshot on, ids included; None
+    for those that it has. ``properties_gone``: those that it has no more.
     """
 
     summary: Mapping[str, str] = field(default_factory=dict)
@@ -39,6 +40,8 @@ class SnapshotUpdate:
     kept: tuple[TableFile, ...] = ()
     came: tuple[FileDescription, ...] = ()
     left: tuple[TableFile, ...] = ()
+    schema: Schema | None = None
+    properties_gone: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,12 +76,16 @@ def check_settings(view: TopicTable, layout: TableLayout, codec: CodecSpec, key_
     wanted = _settings(layout, codec, key_codec)
     differing = [name for name in wanted if name in made and made[name].meaning != wanted[name].meaning]
     if differing:
+        ends = (
+            f"drop the table (floeberg table drop {view.topic}): a new one begins with the records that Kafka still has"
+        )
+        if all(name in {"value", "unwrap"} or name.startswith(f"{codec.name}.") for name in differing):
+            ends = f"give the table the format that they say: floeberg table retype {view.topic}"
         raise Invalid(
             f"the settings say {_in_words(wanted, differing)}, the topic's table was made for "
             f"{_in_words(made, differing)}",
             topic=view.topic,
-            next_step=f"set {' and '.join(differing)} back and restart the daemon; or end it and drop the table "
-            f"(floeberg table drop {view.topic}): a new one begins with the records that Kafka still has",
+            next_step=f"set {' and '.join(differing)} back and restart the daemon, or {ends}",
         )
 
 

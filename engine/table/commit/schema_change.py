@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import crc32c
 import pyarrow as pa
 import structlog
+from pyiceberg.schema import Schema
 from pyiceberg.table import Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AddSchemaUpdate, AssertCurrentSchemaId, AssertRefSnapshotId, SetCurrentSchemaUpdate
 
-from engine.errors import Invalid
+from engine.errors import Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.formats.codec import CodecSpec, OnConflict
 from engine.formats.proposals import propose_schema, with_schema
@@ -34,12 +35,18 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class AddColumns(Change):
-    """Columns of value and key that the table has at least, at every level; those that are not wanted stay."""
+    """Columns of value and key that the table has at least, at every level; those that are not wanted stay.
 
+    ``value_format`` of the values that they are for.
+    """
+
+    value_format: str
     value_fields: Sequence[pa.Field]
     key_fields: Sequence[pa.Field]
 
     def decide(self, table: TopicTable) -> Decision:
+        """Raises Unavailable where the table has got another format meanwhile."""
+        _check_format(table, self.value_format)
         wanted = _with_existing(table.value_fields, self.value_fields)
         wanted_key = _with_existing(table.key_fields, self.key_fields)
         is_there = (wanted, wanted_key) == (table.value_fields, table.key_fields)
@@ -56,19 +63,22 @@ class AddSchemas(Change):
     """Writers' schemas by id, of values or (``of_keys``) of typed keys, and the columns they need.
 
     ``on_conflict`` as the topic's setting says; None: as it did when the table was made. A schema's file, where it
-    needs one, is durable before the commit that names it.
+    needs one, is durable before the commit that names it. ``value_format`` that the table was last seen with.
     """
 
+    value_format: str
     schemas: Mapping[int, str]
     on_conflict: OnConflict | None
     of_keys: bool = False
 
     def decide(self, table: TopicTable) -> Decision:
-        """Raises Invalid for a text that is no schema, and when an id is known with another text."""
+        """Raises Invalid for a text that is no schema, and when an id is known with another text; Unavailable where the
+        table has got another format meanwhile."""
+        _check_format(table, self.value_format)
         names, codec = (KEY_PROPERTIES, table.key_codec) if self.of_keys else (VALUE_PROPERTIES, table.codec)
         assert codec is not None, "schemas of keys are named by typed keys"
         fields = table.key_fields if self.of_keys else table.value_fields
-        fields, properties = _propose(table, codec, fields, self.schemas, names, self.on_conflict)
+        fields, properties = propose(table, codec, fields, self.schemas, names, self.on_conflict)
         update = ColumnsUpdate(
             value_fields=table.value_fields if self.of_keys else fields,
             key_fields=fields if self.of_keys else table.key_fields,
@@ -77,7 +87,16 @@ class AddSchemas(Change):
         return Decision(update=update if properties else None)
 
 
-def _propose(
+def _check_format(table: TopicTable, value_format: str) -> None:
+    if table.codec.name != value_format:
+        raise Unavailable(
+            f"the table's values are {table.codec.name} now, and were {value_format} when it was last looked at",
+            topic=table.topic,
+            next_step="nothing: the table is read again",
+        )
+
+
+def propose(
     view: TopicTable,
     codec: CodecSpec,
     fields: tuple[pa.Field, ...],
@@ -85,7 +104,8 @@ def _propose(
     names: CodecProperties,
     on_conflict: OnConflict | None = None,
 ) -> tuple[tuple[pa.Field, ...], dict[str, str]]:
-    """The fields once the schemas are added, and the properties that keep those that are new."""
+    """The fields once the schemas are added, and the properties that keep those that are new. Raises Invalid for a text
+    that is no schema, and when an id is known with another text; Unavailable for the file of a long one."""
     properties: dict[str, str] = {}
     is_reserved = view.layout.is_metadata if names is VALUE_PROPERTIES else _no_name
     for schema_id, text in sorted(schemas.items()):
@@ -145,14 +165,25 @@ def stage_columns(transaction: Transaction, table: TopicTable, update: ColumnsUp
         properties |= columns_property(with_added(own, after.schema(), layout, wanted, wanted_key), after.schema())
         sealed = schema_seal_property(after)
     transaction.set_properties({**properties, **guards_of(properties), **sealed})
+    # Properties alone are no conflict, but columns of another format are.
+    same_columns = AssertCurrentSchemaId(current_schema_id=transaction._table.metadata.current_schema_id)
+    if same_columns not in transaction._requirements:
+        transaction._requirements += (same_columns,)
     if any(name.startswith(_SCHEMA_FILES) for name in properties):
         # As every commit that names files: what was swept meanwhile can't be named by one that lands late.
         transaction._requirements += (AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=table.snapshot_id),)
 
 
 def stage_schema(transaction: Transaction, update: SchemaUpdate) -> None:
-    """Stage columns with the ids that they have, which the library's own way would count anew, and the properties."""
-    metadata, wanted = transaction.table_metadata, update.schema
+    """Stage columns with the ids that they have, and the properties."""
+    stage_ids(transaction, update.schema)
+    sealed = schema_seal_property(transaction.table_metadata)
+    transaction.set_properties({**update.properties, **guards_of(update.properties), **sealed})
+
+
+def stage_ids(transaction: Transaction, wanted: Schema) -> None:
+    """Stage columns with the ids that they have, which the library's own way would count anew."""
+    metadata = transaction.table_metadata
     known = [schema.schema_id for schema in metadata.schemas if schema.as_struct() == wanted.as_struct()]
     schema_id = known[0] if known else max(schema.schema_id for schema in metadata.schemas) + 1
     added = () if known else (AddSchemaUpdate(schema=wanted.model_copy(update={"schema_id": schema_id})),)
@@ -160,5 +191,3 @@ def stage_schema(transaction: Transaction, update: SchemaUpdate) -> None:
         (*added, SetCurrentSchemaUpdate(schema_id=schema_id)),
         (AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),),
     )
-    sealed = schema_seal_property(transaction.table_metadata)
-    transaction.set_properties({**update.properties, **guards_of(update.properties), **sealed})

@@ -40,6 +40,7 @@ from engine.table.catalog.access import NO_ANSWER, database_error, line_of, tran
 from engine.table.catalog.metadata_errors import metadata_decoded
 from engine.table.catalog.sql import is_refused, shared
 from engine.table.commit.change import SnapshotUpdate
+from engine.table.commit.schema_change import stage_ids
 from engine.table.history import expired
 from engine.table.history_limits import HistoryLimits
 from engine.table.horizon_snapshot import KeepForStream
@@ -50,6 +51,7 @@ from engine.table.seal import (
     guards_of,
     lacking_guards,
     lacking_schema_seal,
+    schema_seal_property,
     seal_property,
     sealed_stream,
     total_after,
@@ -131,6 +133,9 @@ class TableTransaction(Transaction):
         table, metadata = self._table, self._table.metadata
         spec_id, current = metadata.default_spec_id, metadata.current_snapshot()
         summary = {name: text for update in updates for name, text in update.summary.items()}
+        schema = next((update.schema for update in updates if update.schema is not None), None)
+        if schema is not None:
+            stage_ids(self, schema)
         snapshot = producer(table, self, summary, {} if proven is None else proven)
         for update in updates:
             for file in update.removed:
@@ -159,6 +164,12 @@ class TableTransaction(Transaction):
             **changed,
             **guards_of(changed),
         }
+        if schema is not None:
+            properties |= schema_seal_property(self.table_metadata)
+        gone = {name for update in updates for name in update.properties_gone}
+        properties = {name: text for name, text in properties.items() if name not in gone}
+        if present := sorted(gone & metadata.properties.keys()):
+            self.remove_properties(*present)
         seal = seal_property(
             {**metadata.properties, **properties},
             table_uuid=str(metadata.table_uuid),

@@ -29,6 +29,8 @@ from engine.table.commit.judge import check_older_incarnation, check_same, topic
 from engine.table.commit.latest_files import FollowColumns, NameFiles, PartitionNaming
 from engine.table.commit.range_append import AppendRanges, AppendResult, CommitResult, RangeAppend
 from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
+from engine.table.commit.retype import FooterDigests, RetypeTable
+from engine.table.commit.retype_plan import RetypePlan
 from engine.table.commit.schema_change import AddColumns, AddSchemas
 from engine.table.commit.session import TableSession
 from engine.table.commit.sweep_fence import FenceSweep
@@ -149,7 +151,9 @@ class TableWriter:
 
         session = self.session(topic, topic_id)
         check_same(session.find_or_create(create), cluster_id, layout, codec, key_codec)
-        return session.commit(AddColumns(value_fields=value_fields, key_fields=key_fields)).table
+        return session.commit(
+            AddColumns(value_format=codec.name, value_fields=value_fields, key_fields=key_fields)
+        ).table
 
     def add_schemas(
         self,
@@ -165,7 +169,7 @@ class TableWriter:
         as it did when the table was made. Raises Invalid for a text that is no schema, and when an id is known with
         another text.
         """
-        change = AddSchemas(schemas=schemas, on_conflict=on_conflict, of_keys=of_keys)
+        change = AddSchemas(value_format=table.codec.name, schemas=schemas, on_conflict=on_conflict, of_keys=of_keys)
         added = self.session(table.topic, table.topic_id).commit(change).table
         reach(FaultPoint.SCHEMAS_COMMITTED)
         return added
@@ -195,6 +199,17 @@ class TableWriter:
         """
         _check_files(table, [new for replacement in replacements for new in replacement.new])
         return self.session(table.topic, table.topic_id).commit(ReplaceDataFiles(replacements, settings))
+
+    def retype(
+        self, table: TopicTable, plan: RetypePlan, new: Sequence[VerifiedFile], digests: FooterDigests
+    ) -> Committed:
+        """Give the values the columns and the codec of ``plan``, and all files' places to ``new`` ones, in one commit.
+
+        GONE where ``new`` does not cover all of the table's files. Raises as ``commit``, and Invalid where the table
+        can't have these columns.
+        """
+        _check_files(table, new)
+        return self.session(table.topic, table.topic_id).commit(RetypeTable(plan, new, digests))
 
     def take_over(
         self, table: TopicTable, takeovers: Sequence[Takeover], settings: ParquetSettings | None = None

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from heapq import nsmallest
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from engine.clock import thread_cpu_ms
 from engine.errors import Corrupt, Invalid
+from engine.formats.codec import EVERY_OTHER_ID, CodecSpec, Decoded
 from engine.offset_range import OffsetRange
 from engine.parquet.ranged_file import ReadCount
 from engine.parquet.settings import ParquetSettings
@@ -25,7 +27,7 @@ from engine.table.data_file import FileDescription, FileName
 from engine.table.manifests import TableFile
 from engine.table.merge.copied_rows import CopiedRows
 from engine.table.merge.gain import Gain, Reasons
-from engine.table.merge.plan import Knowledge, Missing, retry_reason
+from engine.table.merge.plan import MOST_IDS_WANTED, Knowledge, Missing, retry_reason
 from engine.table.merge.stored_file import StoredFile, named
 from engine.table.rows.record_file import RecordFile
 from engine.table.rows.rows import RowCodecs, records_from_rows
@@ -45,7 +47,8 @@ class MergeTask:
     ``redecode``: all rows become records and columns again, and a file is written only where some gain by it (a
     repair). Else rows are copied, but for those of files that would gain. ``clustering``: what the new file's rows are
     sorted by, as far as the table has such columns; None for stream order. ``without`` int64[n]: offsets whose rows are
-    left out (an erasure), None for none.
+    left out (an erasure), None for none. ``read_as``: the table by whose columns and schemas the old files were
+    written, None where it is ``table``; with another, all rows are decoded again, whatever they gain.
     """
 
     table: TableFacts
@@ -54,6 +57,7 @@ class MergeTask:
     redecode: bool = False
     clustering: Clustering | None = None
     without: NDArray[np.int64] | None = field(default=None, compare=False)
+    read_as: TableFacts | None = None
 
     def __post_init__(self) -> None:
         """Raises Invalid."""
@@ -72,9 +76,22 @@ class MergeTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """What records read by other columns name that their new codec does not know, of values and of keys; and the
+    schemas that it proposes for values that name none."""
+
+    schema_ids: frozenset[int] = frozenset()
+    key_schema_ids: frozenset[int] = frozenset()
+    proposed: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.schema_ids or self.key_schema_ids or self.proposed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """``new`` is empty where nothing was written: a repair that no record would gain by, or that one would lose by, or
-    an erasure that leaves none.
+    """``new`` is empty where nothing was written: a repair that no record would gain by, or that one would lose by, an
+    erasure that leaves none, or records of which something is ``unknown`` that must be found, or given up, first.
 
     ``digest`` of the old files' records in order, which are the new ones'; ``gained`` records with more columns than
     before, or no longer with bytes beside them; ``lost`` the opposite, which is a bug: a merge then copies that file's
@@ -90,6 +107,7 @@ class Merged:
     missing: Missing
     reasons: Mapping[str, int]
     read_bytes: int
+    unknown: Unknown = Unknown()
     cpu_ms: int = field(compare=False)
 
 
@@ -129,6 +147,14 @@ class _Ways:
     lost: int = 0
 
 
+class _Stopped(Exception):
+    """Something is unknown: the file is no good."""
+
+    def __init__(self, unknown: Unknown) -> None:
+        super().__init__()
+        self.unknown = unknown
+
+
 class _OtherWay(Exception):
     """What was written is no good: the merge begins again."""
 
@@ -153,13 +179,24 @@ class _Merge:
         self._new = RecordFile(task.table, name, self._codecs, clustering=clustering)
 
     def run(self, began_ms: int) -> Merged:
+        try:
+            self._add_all()
+        except _Stopped as stopped:
+            return self._merged(None, began_ms, unknown=stopped.unknown)
+        gain = self._gain
+        is_repair = self._task.redecode and self._task.read_as is None
+        is_better = not is_repair or (gain.gained > 0 and gain.lost == 0)
+        return self._merged(self._new.finish() if is_better else None, began_ms)
+
+    def _add_all(self) -> None:
+        old = self._task.read_as or self._task.table
         for file in self._task.files:
             with named(self._task.table, file, cannot="be written again", next_step=LEFT_ALONE):
-                self._add(StoredFile(table=self._task.table, file=file, count=self._count))
+                self._add(StoredFile(table=old, file=file, count=self._count))
         self._write_copies()
+
+    def _merged(self, description: FileDescription | None, began_ms: int, *, unknown: Unknown = Unknown()) -> Merged:
         new, gain = self._new, self._gain
-        is_better = not self._task.redecode or (gain.gained > 0 and gain.lost == 0)
-        description = new.finish() if is_better else None
         return Merged(
             new=() if description is None else (description,),
             digest=new.digest,
@@ -169,12 +206,14 @@ class _Merge:
             missing=Missing.of(new.footer),
             reasons=dict(self._reasons.counts),
             read_bytes=self._count.read_bytes,
+            unknown=unknown,
             cpu_ms=thread_cpu_ms() - began_ms,
         )
 
     def _add(self, stored: StoredFile) -> None:
         path = stored.file.path
-        decodes = self._task.redecode or path in self._ways.decoded or self._would_gain(stored)
+        is_other = self._task.read_as is not None
+        decodes = is_other or self._task.redecode or path in self._ways.decoded or self._would_gain(stored)
         if decodes and path not in self._ways.copied:
             self._write_copies()
             self._decode(stored)
@@ -230,8 +269,12 @@ class _Merge:
             if not before.num_rows:
                 continue
             # A schema that is still missing leaves its records as they are, and the new footer names it again.
-            after = self._new.add(records, *self._codecs.decode(records))
-            gain.add(before, after, table)
+            value, key = self._codecs.decode(records)
+            if self._task.read_as is not None and (unknown := _unknown(value, key, table)):
+                raise _Stopped(unknown)
+            after = self._new.add(records, value, key)
+            if self._task.read_as is None:
+                gain.add(before, after, table)
             self._reasons.add(after.column(table.layout.error))
         said = stored.footer.digest
         if digest != said:
@@ -245,7 +288,21 @@ class _Merge:
     @cached_property
     def _reading(self) -> RowCodecs:
         """What encodes the old rows must not write over what is being decoded: it has scratch memory of its own."""
-        return RowCodecs.of(self._task.table)
+        return RowCodecs.of(self._task.read_as or self._task.table)
 
     def close(self) -> None:
         self._new.close()
+
+
+def _unknown(value: Decoded, key: Decoded | None, table: TableFacts) -> Unknown:
+    return Unknown(
+        schema_ids=_missing(value, table.codec),
+        key_schema_ids=frozenset() if key is None else _missing(key, table.key_codec),
+        proposed=frozenset() if value.proposed_schema is None else frozenset({value.proposed_schema}),
+    )
+
+
+def _missing(decoded: Decoded, spec: CodecSpec | None) -> frozenset[int]:
+    if spec is None or EVERY_OTHER_ID in spec.unresolved:
+        return frozenset()
+    return frozenset(nsmallest(MOST_IDS_WANTED, decoded.missing_schema_ids))

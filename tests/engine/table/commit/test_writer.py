@@ -280,7 +280,7 @@ def test_commit_that_names_a_schemas_file_asserts_the_snapshot_it_was_decided_on
     table = ensure_table(open_writer(tmp_path))
     transaction = TableTransaction(catalog_in(tmp_path).load_table(table.identifier), StillClock().now_ms())
     for text, asserted in (('"string"', 0), ('"' + "x" * (64 << 10) + '"', 1)):
-        update = AddSchemas(schemas={8: text}, on_conflict=None).decide(table).update
+        update = AddSchemas(value_format=table.codec.name, schemas={8: text}, on_conflict=None).decide(table).update
         assert isinstance(update, ColumnsUpdate)
         stage_columns(transaction, table, update)
         assert sum(isinstance(one, AssertRefSnapshotId) for one in transaction._requirements) == asserted
