@@ -1,7 +1,8 @@
 """The settings: ``floeberg.toml``, and every value of it also as ``FLOEBERG_…`` in the environment (which wins).
 
 A nested name is joined by two underscores: ``FLOEBERG_BROKER__BOOTSTRAP``. Only ``[broker] bootstrap`` and
-``log_dirs`` are required. docs and examples/floeberg.toml describe every name.
+``log_dirs`` are required. The text under each name is what docs/settings.md says of it
+(``python -m tests.house.settings_page``).
 """
 
 from __future__ import annotations
@@ -59,12 +60,16 @@ class Listen(Section):
 
 
 class BrokerSettings(Section):
-    """Beside which broker: its address, its log directories, and security settings as librdkafka names them."""
+    """Beside which broker: its address, its log directories, and security settings as librdkafka names them
+    (``security.protocol``, ``sasl.mechanism``, ``sasl.username``, ``ssl.ca.location``, …)."""
 
     model_config = ConfigDict(frozen=True, extra="allow", str_strip_whitespace=True)
 
     bootstrap: Annotated[str, Field(min_length=1)]
+    """The broker's address, ``host:port``; several are separated by commas."""
+
     log_dirs: Annotated[PathList, Field(min_length=1)]
+    """The broker's own ``log.dirs``, as this machine sees them."""
 
     @property
     def security(self) -> dict[str, str]:
@@ -73,7 +78,8 @@ class BrokerSettings(Section):
 
 
 class CatalogSettings(Section):
-    """Handed to pyiceberg as it is (``type``, ``uri``, ``warehouse``, …); empty for the embedded one."""
+    """Handed to pyiceberg as it is (``type``, ``uri``, ``warehouse``, ``s3.endpoint``, …). Without the section there is
+    an embedded one: SQLite and a folder of files under ``data_dir``."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -88,7 +94,10 @@ class SparkSettings(Section):
     """Where the rewriting runs."""
 
     master: str = "local[*]"
+    """How many of this machine's cores Spark may use: ``local[*]`` for all, ``local[2]`` for two."""
+
     conf: Mapping[str, Any] = Field(default_factory=dict)
+    """Spark's own settings by their names, ``spark.`` in front or not: ``conf.driver.memory = "1g"``."""
 
     @field_validator("master")
     @classmethod
@@ -111,45 +120,73 @@ class LogDoorSettings(Section):
     """The door of the broker's plugin; without a token one is made and kept in ``data_dir``."""
 
     listen: Annotated[Listen, NoDecode] = Listen(host="127.0.0.1", port=7810)
+    """The address to listen at, ``host:port``; port 0 takes a free one."""
+
     token: str | None = None
+    """What the broker's plugin has to send. Without it one is made and kept in ``data_dir``."""
 
 
 class TableDoorSettings(Section):
     """The door of SQL engines, with metrics and status; without tokens everyone who reaches it may read."""
 
     listen: Annotated[Listen, NoDecode] = Listen(host="127.0.0.1", port=7811)
+    """The address to listen at, ``host:port``; port 0 takes a free one."""
+
     tokens: TextList = ()
+    """Engines send one of them as a bearer token. Without any, everyone who reaches the address may read."""
 
 
 class TieringSettings(Section):
-    """The bounds of tiering; None leaves the default of tiering/tiering_limits.py."""
+    """The bounds of tiering (tiering.md)."""
 
     spool_max_bytes: NonNegativeInt | None = None
+    """Bytes of segments that are held by hard links until they are in the table, so that Kafka's own retention can't
+    take them (watch mode). What finds no room is reported as at risk."""
+
     max_tasks_per_cycle: PositiveInt | None = None
+    """Ranges that one cycle takes on; a small range counts as a part of one."""
+
     max_bytes_per_cycle: PositiveInt | None = None
+    """Bytes of segments that one cycle takes on; a single larger segment still gets its turn, alone."""
+
     cycle_interval_ms: PositiveInt | None = None
+    """The pause between cycles when nobody hurries."""
 
 
 class CompactionSettings(Section):
-    """Files put together; None leaves the default of compaction/compaction_limits.py and merge_limits.py."""
+    """Small files become large ones, beside tiering and after it (compaction.md)."""
 
     enabled: bool = True
+    """Whether files are merged; repairs go on without."""
+
     target_file_bytes: Annotated[int, Field(ge=1 << 20)] | None = None
+    """What a merged file has at most. Larger: fewer files for SQL; a reader by offset finds its place as fast."""
+
     max_parallel: PositiveInt | None = None
+    """Files that are written at once; never as many as there are cores."""
+
     cpu_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The share of all cores that merging and verifying may take over time."""
 
 
 _HISTORY_LIMITS = ("max_age_ms", "min_snapshots", "max_snapshots")
 
 
 class HistorySettings(Section):
-    """What tables keep of their past, and for how long files that nothing names any more; None leaves the default of
-    engine/table/history_limits.py and retention/sweep_limits.py."""
+    """What tables keep of their past, and for how long files that nothing names any more (retention.md)."""
 
     max_age_ms: PositiveInt | None = None
+    """Older snapshots go with the next commit. A branch or a tag keeps one for as long as it names it."""
+
     min_snapshots: PositiveInt | None = None
+    """The newest snapshots stay, however old; no more than ``max_snapshots``."""
+
     max_snapshots: PositiveInt | None = None
+    """The oldest of more snapshots go, however young: each commit writes all of them again."""
+
     grace_ms: Annotated[int, Field(ge=SHORTEST_GRACE_MS)] | None = None
+    """How long a file stays that nothing names any more: a query may still read it. A query that takes longer than this
+    may find a file gone."""
 
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
@@ -175,7 +212,13 @@ class Settings(BaseSettings):
 
     broker: BrokerSettings
     data_dir: Path = Path("floeberg-data")
+    """The folder of the embedded catalog and warehouse, of local caches and of the log door's token. A relative path
+    starts at the settings file's folder."""
+
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")] = "kafka"
+    """Tables are named ``<namespace>.<topic>``: letters, digits and underscores. Two clusters in one catalog need
+    two."""
+
     catalog: CatalogSettings = CatalogSettings()
     spark: SparkSettings = SparkSettings()
     log_door: LogDoorSettings = LogDoorSettings()

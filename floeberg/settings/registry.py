@@ -40,26 +40,47 @@ Secret = Annotated[SecretStr, BeforeValidator(_read_secret)]
 
 
 class RegistrySettings(Section):
-    """A registry that speaks Confluent's API. ``url``: one, or several of one registry, asked in this order.
-
-    ``subject`` names the topic's subjects where the strategy can't (``record``, or names of one's own);
-    ``use_latest`` gives a table the columns of its subjects' newest schemas before the first record, and
-    ``metadata`` narrows "newest" to the schemas that carry these properties (a compatibility group).
-    """
+    """A registry that speaks Confluent's API (schemas.md). ``schemas = "http://registry:8081"`` is short for its URL
+    alone. A secret is a text, ``{env = "NAME"}`` or ``{file = "/run/secrets/name"}``."""
 
     url: Annotated[TextList, Field(min_length=1)]
+    """The registry's address, or several of one registry, which are asked in this order."""
+
     user: str | None = None
+    """The user of basic authentication."""
+
     password: Secret | None = None
+    """The user's password (a secret)."""
+
     token: Secret | None = None
+    """A bearer token in place of user and password (a secret)."""
+
     ca_file: Path | None = None
+    """PEM file of the authorities that the registry's certificate may be of; without it the system's."""
+
     cert_file: Path | None = None
+    """PEM file of a certificate to show the registry."""
+
     key_file: Path | None = None
+    """PEM file of that certificate's key, where it is not in ``cert_file``."""
+
     key_password: Secret | None = None
+    """What the key is encrypted with (a secret)."""
+
     subject_strategy: Literal["topic", "record", "topic_record"] = "topic"
+    """How the topic's subjects are named, as the producers' serializers have it."""
+
     subject: TextList = ()
+    """The topic's subjects, where the strategy can't tell them."""
+
     use_latest: bool = False
+    """Whether the table has the columns of its subjects' newest schemas before the first record."""
+
     metadata: Mapping[str, str] = Field(default_factory=dict)
+    """Narrows "newest" to the schemas that carry these properties (a compatibility group)."""
+
     cache: bool = True
+    """Whether schemas that the registry gave are kept under ``data_dir``, for when it is away."""
 
     @model_validator(mode="before")
     @classmethod

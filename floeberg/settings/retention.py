@@ -24,13 +24,21 @@ Bound: TypeAlias = Annotated[int, BeforeValidator(_bound)]
 
 
 class RetentionSettings(Section):
-    """``stream_…``: what consumers have, in place of what the broker's own log start says; ``table_…``: what the table
-    shows. Milliseconds by records' timestamps, bytes of files by partition; -1 for no bound."""
+    """How long a topic's records are kept (retention.md): ``table_…`` for SQL, ``stream_…`` for consumers. Each is
+    above 0, or -1 for no bound."""
 
     stream_ms: Bound | None = None
+    """Records are offered to consumers until their file's newest timestamp is older. In watch mode alone, in place of
+    the broker's log start; in native mode the topic's ``retention.ms`` decides."""
+
     stream_bytes: Bound | None = None
+    """The same by size: what a partition's newest files have together, in bytes of Parquet."""
+
     table_ms: Bound | None = None
+    """SQL sees a file until its newest record is older, by the records' timestamps. Without a bound it sees all."""
+
     table_bytes: Bound | None = None
+    """A partition's oldest file leaves the table while the later ones hold as much, in bytes of Parquet."""
 
     @model_validator(mode="before")
     @classmethod

@@ -63,34 +63,58 @@ SchemasSetting = Annotated[
 
 
 class TopicSettings(Section):
-    """How the topics whose name matches ``name`` (a glob) are kept; the first match wins.
-
-    ``value = "auto"``: a topic's format is found from its first values, and fixed in its table.
-    ``schemas``: a folder, a schema's file or a registry. ``on_conflict``: what becomes of a field whose type its column
-    can't take. ``unwrap``: the envelope whose content the columns show. ``infer_records``: values without a schema have
-    the columns they keep once the table holds so many offsets. ``freshness_ms``: how long records of a segment that is
-    still open may wait; ``"closed"`` waits for it to close. A format with options has them in a table of its name,
-    for keys with ``key_`` before it: ``csv``, ``key_csv``. ``cluster_by``: the columns that compaction sorts rows by,
-    in windows of ``cluster_window_rows``; none for stream order. ``latest_by_key``: whether a second table shows the
-    newest record of each key; without, where the topic's ``cleanup.policy`` holds ``compact``. ``retention``: how long
-    records are kept.
-    """
+    """How topics are kept, in as many tables as there are kinds of topics; the first whose ``name`` matches counts.
+    Without any, every topic is kept with the defaults. A format with options has them in a table of its name, for keys
+    with ``key_`` before it: ``csv``, ``key_csv`` (row_format.md)."""
 
     model_config = ConfigDict(frozen=True, extra="allow", str_strip_whitespace=True)
 
     name: Annotated[str, Field(min_length=1)] = "*"
+    """The topic's name, or a pattern of several: ``*`` for any characters, ``?`` for one, ``[ab]`` for either."""
+
     value: str = AUTO
+    """The format of values: ``auto``, ``avro``, ``protobuf``, ``json``, ``csv``, ``string`` or ``raw``. With ``auto``
+    it is found from a topic's first values and then fixed in its table."""
+
     key: str = "string"
+    """The format of keys: ``string``, ``raw``, or one of values; ``kafka_key`` is then a struct of its fields."""
+
     schemas: SchemasSetting | None = None
+    """Where writers' schemas come from: a registry's URL, a table ``[topics.schemas]``, a folder of files named by
+    schema id, or one schema's file for values that name none."""
+
     on_conflict: Literal["sibling", "raw"] = "sibling"
+    """What becomes of a field whose type its column can't take: ``sibling`` gives it a column beside
+    (``amount__string``), with ``raw`` its record keeps its bytes."""
+
     unwrap: str | None = None
+    """The envelope whose content the columns show: ``debezium``."""
+
     infer_records: NonNegativeInt | None = None
+    """Columns of values without a schema are inferred until the table holds so many offsets, and stay as they are then;
+    0 ends it with the first ones. 100000 where it is not set."""
+
     column_prefix: Annotated[str, Field(min_length=1)] = "kafka_"
+    """What the names of Kafka's own columns begin with, should a value have such a field."""
+
     freshness_ms: PositiveInt | Literal["closed"] = _FRESHNESS_MS
+    """How long records of a segment that is still open may wait for the table; ``"closed"`` waits until Kafka closes
+    it, which makes the fewest files."""
+
     latest_by_key: bool | None = None
+    """Whether a second table, ``<topic>__latest``, shows the newest record of each key (latest_by_key.md). Without it:
+    where the topic's ``cleanup.policy`` holds ``compact``."""
+
     cluster_by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """The columns that compaction sorts rows by, for queries that filter by them (clustering.md); none for stream
+    order."""
+
     cluster_window_rows: Annotated[int, Field(gt=ROW_GROUP_ROWS, le=MOST_WINDOW_ROWS)] | None = None
+    """How many rows are sorted together: more prune better and make reads by offset cost more. With ``cluster_by``
+    alone."""
+
     retention: RetentionSettings = RetentionSettings()
+    """A table of bounds, ``[topics.retention]``: how long the topic's records are kept."""
 
     @field_validator("value", "key", "unwrap", mode="before")
     @classmethod
