@@ -20,7 +20,7 @@ FROM ?= 0
 SECONDS ?= 60
 SEED ?= 1
 
-.PHONY: demo test clients test-shipped-cluster test-merges simulate fuzz lint bench jar wheel check-jdk check-clients clean format
+.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar wheel check-jdk check-clients clean format
 
 demo: $(INSTALLED) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -41,6 +41,15 @@ test-shipped-cluster: $(INSTALLED) $(JAR)
 # Three hundred merges, of which `make test` has a few: minutes.
 test-merges: $(INSTALLED) $(JAR)
 	$(TIED) env FLOEBERG_TEST_MERGES=$(MERGES) $(BIN)/pytest -s tests/native/test_merges_under_readers.py
+
+# The programs of docs/engines.md, ClickHouse among them: half a gigabyte that nothing else here needs.
+test-engines: $(INSTALLED)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev,engines]'
+	$(TIED) $(BIN)/pytest -n0 tests/test_engines_page.py
+
+# The documents as a site, in build/site; a link that leads nowhere is an error.
+site: $(INSTALLED)
+	$(BIN)/mkdocs build --quiet --strict
 
 simulate: $(INSTALLED)
 	$(TIED) $(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
