@@ -40,14 +40,15 @@ _HEAD = """\
 
 Written from the program's own models by `python -m tests.house.settings_page`; a test keeps it so.
 
-A daemon reads one file: the one that `--config` or `$FLOEBERG_CONFIG` names, else `floeberg.toml` in the working directory,
-else `/etc/floeberg/floeberg.toml`. Only `[broker] bootstrap` and `log_dirs` are required; `floeberg init` asks the broker and
-writes both, and `floeberg check` tries all of it before a start. A name that is no setting is refused.
+A daemon reads one file: the one that `--config` or `$FLOEBERG_CONFIG` names, else `floeberg.toml` in the working
+directory, else `/etc/floeberg/floeberg.toml`. Only `[broker] bootstrap` and `log_dirs` are required; `floeberg init`
+asks the broker and writes both, and `floeberg check` tries all of it before a start. A name that is no setting is
+refused.
 
-Each value can also come from the environment, which wins over the file: `FLOEBERG_`, the section, two underscores and the
-name (`FLOEBERG_BROKER__BOOTSTRAP`), or the name alone where it stands in no section (`FLOEBERG_DATA_DIR`). Lists are written
-with commas or as JSON, tables as JSON (`FLOEBERG_TOPICS='[{"name": "orders", "freshness_ms": 5000}]'`). Relative paths start
-at the file's folder. A change needs a restart of the daemon.
+Each value can also come from the environment, which wins over the file: `FLOEBERG_`, the section, two underscores and
+the name (`FLOEBERG_BROKER__BOOTSTRAP`), or the name alone where it stands in no section (`FLOEBERG_DATA_DIR`). Lists
+are written with commas or as JSON, tables as JSON (`FLOEBERG_TOPICS='[{"name": "orders", "freshness_ms": 5000}]'`).
+Relative paths start at the file's folder. A change needs a restart of the daemon.
 
 `examples/floeberg.toml` in the repository shows all of this as one commented file.
 """
@@ -160,7 +161,7 @@ def _default(name: str, field: FieldInfo, limits: tuple[object, ...]) -> str:
     if value is None:
         value = next((getattr(one, name) for one in limits if hasattr(one, name)), _UNSET_MEANS.get(name))
     if value is None or value in ((), {}) or (_is_model(type(value)) and not isinstance(value, Listen)):
-        return "–"
+        return "none"
     if isinstance(value, int) and not isinstance(value, bool):
         return _number(value, _unit(name))
     shown = str(value) if isinstance(value, (Path, Listen)) else value
