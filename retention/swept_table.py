@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from pyiceberg.catalog import Catalog
@@ -11,6 +11,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from engine.errors import Invalid
 from engine.table.catalog import access as catalogs
+from engine.table.catalog.access import Identifier
 from engine.table.loading import TableLoader
 from engine.table.properties import KIND_PROPERTY, LATEST_KIND, TOPIC_ID_PROPERTY
 from engine.table.reachability import NamedFiles, ReachableFiles
@@ -41,8 +42,7 @@ class SweptTable:
 
     def __init__(self, catalog: Catalog, namespace: str, topic: str, topic_id: str, *, is_latest: bool) -> None:
         self._catalog = catalog
-        identifier = catalogs.table_identifier(namespace, topic)
-        self._identifier = catalogs.latest_identifier(identifier) if is_latest else identifier
+        self._namespace = namespace
         self._is_latest = is_latest
         self._topic = topic
         self._topic_id = topic_id
@@ -51,12 +51,23 @@ class SweptTable:
 
     def load(self) -> SweptState:
         """The table of this incarnation. Raises Invalid (there is none), Unavailable, Corrupt."""
-        retired = catalogs.retired_identifier(self._identifier, self._topic_id)
-        tables = [catalogs.load(self._catalog, name) for name in (self._identifier, retired)]
+        tables = (catalogs.load(self._catalog, name) for name in self._names())
         ours = next((table for table in tables if table is not None and self._is_ours(table)), None)
         if ours is None:
             raise Invalid("the topic's table is gone from the catalog", topic=self._topic)
         return SweptState(view=self._loader.view(ours), metadata=ours.metadata, related=tuple(self._related(ours)))
+
+    def _names(self) -> Iterator[Identifier]:
+        """Where the table may be; the catalog is asked for the name it was given only when it is nowhere else."""
+        plain = catalogs.table_identifier(self._namespace, self._topic)
+        yield from self._names_of(plain)
+        given = catalogs.given_identifier(self._catalog, self._namespace, self._topic)
+        if given is not None:
+            yield from self._names_of(given)
+
+    def _names_of(self, plain: Identifier) -> tuple[Identifier, Identifier]:
+        name = catalogs.latest_identifier(plain) if self._is_latest else plain
+        return name, catalogs.retired_identifier(name, self._topic_id)
 
     def named(self, state: SweptState) -> NamedFiles:
         """What any of the tables names. Raises Corrupt, Unavailable."""
@@ -78,13 +89,14 @@ class SweptTable:
         return properties.get(TOPIC_ID_PROPERTY) == self._topic_id and _is_latest(table) == self._is_latest
 
     def _related(self, ours: Table) -> Iterable[Table]:
-        """Those whose names begin with the table's own, but for other incarnations'. Raises as ``load``: a table that
-        can't be had may name anything."""
-        *_, name = self._identifier
-        with catalogs.translated_errors("the catalog does not list its tables", table=self._identifier[:-1]):
-            listed = sorted(tuple(one) for one in self._catalog.list_tables(self._identifier[:-1]))
+        """Those whose names begin with one that the table has or had, but for other incarnations'. Raises as ``load``:
+        a table that can't be had may name anything."""
+        own = tuple(ours.name())
+        begins = tuple(f"{name[-1]}__" for name in dict.fromkeys((own, *self._names())))
+        with catalogs.translated_errors("the catalog does not list its tables", table=own[:-1]):
+            listed = sorted(tuple(one) for one in self._catalog.list_tables(own[:-1]))
         for identifier in listed:
-            if identifier == tuple(ours.name()) or not identifier[-1].startswith(f"{name}__"):
+            if identifier == own or not identifier[-1].startswith(begins):
                 continue
             table = catalogs.load(self._catalog, identifier)
             if table is not None and table.metadata.properties.get(TOPIC_ID_PROPERTY) in {None, self._topic_id}:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from engine.errors import FloebergError
 from engine.fsck.report import Damage, Finding, FsckReport
+from engine.table.catalog import access
 from engine.table.catalog.access import Identifier, retired_identifier, table_identifier
 from engine.table.states import is_of_latest, newer_state, states_in
 from engine.table.topic_table import TopicTable
@@ -93,7 +94,7 @@ def exchanged_names(tables: Sequence[TopicTable]) -> dict[Identifier, Finding]:
 
 def is_retired(table: TopicTable) -> bool:
     """Whether a table is that of an earlier incarnation of its topic, by its name."""
-    return table.identifier == retired_identifier(_name_of(table), table.topic_id)
+    return access.is_retired(table.identifier, table.topic_id)
 
 
 def older_state(table: TopicTable) -> Finding | None:

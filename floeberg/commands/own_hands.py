@@ -40,21 +40,9 @@ def own_hands(
 
     Raises Invalid: no rule for the topic, or one of another format.
     """
-    from compaction.replacing import FileReplacer
-    from engine.table.commit.writer import TableWriter
-    from engine.table.merge.merge_files import merge_files
-    from engine.table.proof.verifier import Verifier
     from floeberg.settings.rooms import topic_rules
     from topics.topic_rule import rule_of
     from topics.topic_schemas import TopicSchemas
-    from workers.workers import InProcessWorkers
-
-    class ShownWorkers(InProcessWorkers):
-        def run(self, work: Callable[[Any], Any], tasks: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-            for answered in super().run(work, tasks):
-                if work is merge_files:
-                    on_file()
-                yield answered
 
     rule = rule_of(table.topic, topic_rules(command.settings, sources))
     rule = None if rule is None else rule.settled_by(table)
@@ -65,11 +53,36 @@ def own_hands(
             topic=table.topic,
             next_step=f"set them to fit, or floeberg table retype {table.topic}",
         )
+    replacer = own_replacer(command, clock, on_file=on_file)
+    schemas = TopicSchemas(
+        topic=table.topic,
+        rule=rule,
+        writer=replacer.writer,
+        clock=clock,
+        patience_ms=_FOR_EVER_MS,
+        retry_ms=_FOR_EVER_MS,
+    )
+    return OwnHands(schemas=schemas, replacer=replacer)
+
+
+def own_replacer(
+    command: CommandContext, clock: Clock, *, on_file: Callable[[], object] = lambda: None
+) -> FileReplacer:
+    """``on_file`` as ``own_hands``."""
+    from compaction.replacing import FileReplacer
+    from engine.table.commit.writer import TableWriter
+    from engine.table.merge.merge_files import merge_files
+    from engine.table.proof.verifier import Verifier
+    from workers.workers import InProcessWorkers
+
+    class ShownWorkers(InProcessWorkers):
+        def run(self, work: Callable[[Any], Any], tasks: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+            for answered in super().run(work, tasks):
+                if work is merge_files:
+                    on_file()
+                yield answered
+
     writer = TableWriter(
         command.catalog, clock, namespace=command.settings.namespace, history=command.settings.history.limits
     )
-    schemas = TopicSchemas(
-        topic=table.topic, rule=rule, writer=writer, clock=clock, patience_ms=_FOR_EVER_MS, retry_ms=_FOR_EVER_MS
-    )
-    replacer = FileReplacer(writer=writer, workers=ShownWorkers(), verifier=Verifier(), parallel=1)
-    return OwnHands(schemas=schemas, replacer=replacer)
+    return FileReplacer(writer=writer, workers=ShownWorkers(), verifier=Verifier(), parallel=1)

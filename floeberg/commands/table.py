@@ -9,14 +9,32 @@ from rich.markup import escape
 
 from engine.errors import Invalid
 from floeberg.commands.context import CommandContext
+from floeberg.commands.retype import retype
 from floeberg.console import out
 
 table = typer.Typer(name="table", help="Do something to a topic's table as a whole.", no_args_is_help=True)
 
 
-@table.callback()
-def _table() -> None:
-    """A group of commands, though it has one."""
+table.command("retype")(retype)
+
+
+@table.command()
+def rename(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    name: Annotated[str, typer.Argument(help="The table's new name.")],
+) -> None:
+    """Give a topic's table another name in the catalog, with its __latest table. Daemons may run.
+
+    It keeps the name, also when the topic is created again; to rename it back, give it the topic's name.
+    """
+    from floeberg.tables.rename import rename_table
+
+    command = CommandContext.of(context)
+    found = command.tables.named(topic)
+    renamed = rename_table(command.catalog, found, name)
+    before, after = escape(".".join(found.identifier)), escape(".".join(renamed))
+    out.print(f"[bold green]ok[/]  [bold]{before}[/] is {after} now", soft_wrap=True)
 
 
 @table.command()

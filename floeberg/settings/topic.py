@@ -16,6 +16,7 @@ from pydantic import (
     NonNegativeInt,
     PositiveInt,
     Tag,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -205,6 +206,18 @@ class TopicSettings(Section):
     def schema_path(self) -> Path | None:
         """The folder or file that the schemas come from; None where they come from a registry, or there are none."""
         return Path(self.schemas) if isinstance(self.schemas, str) else None
+
+
+def with_value(topic: TopicSettings, value: str) -> TopicSettings:
+    """As these, but of another value format. Raises Invalid where the other settings don't go with it."""
+    given = {name: getattr(topic, name) for name in topic.model_fields_set}
+    if value != topic.value:
+        given.pop(topic.value, None)
+    try:
+        return TopicSettings.model_validate({**given, "value": value})
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise Invalid(f'value = "{value}" does not go with the topic\'s other settings: {problem}') from error
 
 
 def _options(facts: FormatFacts, options: Any, table: str, given: object) -> dict[str, str]:

@@ -11,7 +11,7 @@ from engine.errors import FloebergError
 from engine.formats.format_guess import FormatGuess
 from engine.kafka_log.log_directory import PartitionDirectory, scan_log_directories
 from engine.kafka_log.segment import list_segments
-from engine.table.catalog.access import table_identifier
+from engine.table.catalog.access import is_retired
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from floeberg.native.broker_facts import meta_properties
@@ -40,11 +40,7 @@ def check_topics(
             key=lambda one: one.partition.topic,
         )
     }
-    made = {
-        table.topic: table
-        for table in tables.all()
-        if table.identifier == table_identifier(settings.namespace, table.topic)
-    }
+    made = {table.topic: table for table in tables.all() if not is_retired(table.identifier, table.topic_id)}
     with closing(SchemaSources(settings.data_dir, clock)) as sources:
         rules = topic_rules(settings, sources)
         kept = {topic: rule for topic in by_topic if (rule := rule_of(topic, rules)) is not None}

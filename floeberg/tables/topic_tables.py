@@ -10,7 +10,13 @@ from pyiceberg.catalog import Catalog
 
 from engine.errors import Corrupt, FloebergError, Invalid, Unavailable
 from engine.table.catalog import access as catalogs
-from engine.table.catalog.access import Identifier, retired_identifier, table_identifier
+from engine.table.catalog.access import (
+    Identifier,
+    given_identifier,
+    is_retired,
+    retired_identifier,
+    table_identifier,
+)
 from engine.table.loading import TableLoader
 from engine.table.properties import KIND_PROPERTY, TOPIC_ID_PROPERTY
 from engine.table.topic_table import TopicTable
@@ -65,7 +71,7 @@ class TopicTables:
 
     def named(self, topic: str) -> TopicTable:
         """The table of a topic's present incarnation. Raises ``Corrupt``; ``Invalid`` naming the topics there are."""
-        table = self._view(table_identifier(self._namespace, topic))
+        table = self._present(topic)
         if table is None:
             names = ", ".join(sorted({table.topic for table in self.all()})) or "none yet"
             raise Invalid("There is no table for this topic", topic=topic, next_step=f"topics with a table: {names}")
@@ -78,8 +84,8 @@ class TopicTables:
         topic = self._topic_of(topic_id)
         names = [] if known is None else [known]
         if topic is not None:
-            identifier = table_identifier(self._namespace, topic)
-            names += [identifier, retired_identifier(identifier, topic_id)]
+            for identifier in self._names(topic):
+                names += [identifier, retired_identifier(identifier, topic_id)]
         damaged: FloebergError | None = None
         for name in dict.fromkeys(names):
             try:
@@ -93,6 +99,18 @@ class TopicTables:
             raise damaged
         # A topic that the broker's view knows has its table under one of two names; else it is looked for once.
         return None if topic is not None else self._found(topic_id)
+
+    def _present(self, topic: str) -> TopicTable | None:
+        for identifier in self._names(topic):
+            table = self._view(identifier)
+            if table is not None and table.topic == topic:
+                return table
+        return None
+
+    def _names(self, topic: str) -> list[Identifier]:
+        """The topic's own, and the one that its table was given."""
+        given = given_identifier(self._catalog, self._namespace, topic)
+        return [table_identifier(self._namespace, topic), *([] if given is None else [given])]
 
     def _found(self, topic_id: str) -> TopicTable | None:
         """Among the tables that were never loaded; damaged ones are passed over."""
@@ -112,7 +130,7 @@ class TopicTables:
     def rule_for(self, table: TopicTable, rules: Sequence[TopicRule]) -> TopicRule | None:
         """What the settings say of a topic's present table; None of those of earlier incarnations, and where no rule
         matches."""
-        if table.identifier != table_identifier(self._namespace, table.topic):
+        if is_retired(table.identifier, table.topic_id):
             return None
         return rule_of(table.topic, rules)
 

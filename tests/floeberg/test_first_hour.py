@@ -82,13 +82,45 @@ def test_two_settings_show_the_columns_of_json(folder: Path) -> None:
     assert "gone" not in tables
 
 
-def test_table_of_another_format_is_told_and_dropped_by_name(folder: Path) -> None:
+def test_table_of_another_format_is_told_and_gets_the_one_that_the_settings_say(folder: Path) -> None:
     settings = (folder / "floeberg.toml").read_text()
     (folder / "floeberg.toml").write_text(settings + '[[topics]]\nname = "clicks"\nvalue = "string"\n')
     told = checks(folder)["table of clicks"]
     assert told["verdict"] == "wrong"
     assert told["message"] == 'the settings say value = "string", the topic\'s table was made for value = "json"'
-    assert "floeberg table drop clicks" in told["next_step"]
+    assert told["next_step"].endswith("floeberg table retype clicks")
+    foreseen = json.loads(floeberg("table", "retype", "clicks", "--dry-run", "--json", cwd=folder).stdout)
+    assert (foreseen["from"], foreseen["to"], foreseen["records"], foreseen["files"] > 0) == ("json", "string", 6, True)
+    done = floeberg("table", "retype", "clicks", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "kafka.clicks  went from json to string" in done.stdout
+    assert "table of clicks" not in checks(folder)
+    rows = json.loads(floeberg("sql", "--json", "SELECT value FROM clicks ORDER BY kafka_offset", cwd=folder).stdout)
+    assert [json.loads(row["value"]) for row in rows[:5]] == CLICKS
+    again = floeberg("table", "retype", "clicks", cwd=folder)
+    assert (again.returncode, "has string values already" in again.stdout) == (0, True)
+    (folder / "floeberg.toml").write_text(settings)
+    back = floeberg("table", "retype", "clicks", "--value", "json", cwd=folder)
+    assert "went from string to json" in back.stdout, back.stderr
+    refused = floeberg("table", "retype", "clicks", "--value", "avro", cwd=folder)
+    assert (refused.returncode, 'value = "avro" needs schemas' in refused.stderr) == (2, True), refused.stderr
+
+
+def test_renamed_table_is_what_every_command_finds(folder: Path) -> None:
+    done = floeberg("table", "rename", "clicks", "page_views", cwd=folder)
+    assert (done.returncode, "kafka.clicks is kafka.page_views now" in done.stdout) == (0, True), done.stderr
+    assert floeberg("tier", "--once", "--in-process", cwd=folder).returncode == 0
+    tables = floeberg("sql", "--json", "SHOW TABLES", cwd=folder).stdout
+    assert ("page_views" in tables, "clicks" in tables) == (True, False)
+    assert "as the table kafka.page_views has it" in checks(folder)["topic clicks"]["message"]
+    assert floeberg("fsck", "clicks", cwd=folder).returncode == 0
+    assert floeberg("cat", "clicks", "-n", "1", cwd=folder).returncode == 0
+    assert floeberg("table", "rename", "clicks", "clicks", cwd=folder).returncode == 0
+
+
+def test_table_is_dropped_by_its_topics_name(folder: Path) -> None:
+    settings = (folder / "floeberg.toml").read_text()
+    (folder / "floeberg.toml").write_text(settings + '[[topics]]\nname = "clicks"\nvalue = "string"\n')
     refused = floeberg("table", "drop", "clicks", cwd=folder, typed="clicke\n")
     assert refused.returncode == 2
     assert "that is another name" in refused.stderr

@@ -35,6 +35,12 @@ _REST_CATALOG = "engine.table.catalog.rest.BoundedRestCatalog"
 
 _LONGEST_PROBLEM = 300
 
+_NAME_PREFIX = "floeberg.table."
+"""Properties of the namespace: by topic, the name that its table was given in the place of the topic's own."""
+
+_LONGEST_PROPERTY_NAME = 255
+"""Of pyiceberg's SQL catalogs."""
+
 NO_ANSWER = (RESTError, SQLAlchemyError, RequestException, OSError, NotImplementedError)
 
 Identifier = tuple[str, ...]
@@ -91,9 +97,39 @@ def table_identifier(namespace: str, topic: str) -> Identifier:
     return (*namespace.split("."), topic.replace(".", "_"))
 
 
+def given_identifier(catalog: Catalog, namespace: str, topic: str) -> Identifier | None:
+    """The name that a topic's table was given by ``give_name``; None where it has the topic's. Raises Unavailable."""
+    parts = tuple(namespace.split("."))
+    with translated_errors("the catalog does not answer"):
+        try:
+            name = catalog.load_namespace_properties(parts).get(f"{_NAME_PREFIX}{topic}")
+        except NoSuchNamespaceError:
+            return None
+    return None if name is None else (*parts, str(name))
+
+
+def give_name(catalog: Catalog, identifier: Identifier, topic: str) -> None:
+    """Note for every process under which name a topic's table is to be looked for, also if it is made again. Raises
+    Unavailable, Invalid (the topic's name is too long for that)."""
+    namespace, prop = identifier[:-1], f"{_NAME_PREFIX}{topic}"
+    if len(prop) > _LONGEST_PROPERTY_NAME:
+        raise Invalid("A topic of so long a name can't have a table of another name", topic=topic)
+    is_plain = identifier == table_identifier(".".join(namespace), topic)
+    with translated_errors("the catalog does not take a namespace's property", table=identifier):
+        if is_plain:
+            catalog.update_namespace_properties(namespace, removals={prop})
+        else:
+            catalog.update_namespace_properties(namespace, updates={prop: identifier[-1]})
+
+
 def retired_identifier(identifier: Identifier, topic_id: str) -> Identifier:
     """Where the table of an earlier incarnation of a topic is kept."""
     return (*identifier[:-1], f"{identifier[-1]}__{topic_id}")
+
+
+def is_retired(identifier: Identifier, topic_id: str) -> bool:
+    """Whether this is the name of the table of an earlier incarnation of its topic."""
+    return identifier[-1].endswith(f"__{topic_id}")
 
 
 def latest_identifier(identifier: Identifier) -> Identifier:

@@ -19,6 +19,7 @@ from engine.clock import Clock
 from engine.errors import CommitUnknown, FloebergError, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.catalog import access as catalogs
+from engine.table.catalog.access import Identifier
 from engine.table.commit.change import (
     Change,
     ColumnsUpdate,
@@ -124,12 +125,12 @@ class TableSession:
     is_latest: bool = False
 
     def __post_init__(self) -> None:
-        identifier, table_id = catalogs.table_identifier(self.namespace, self.topic), self.topic_id
-        judge = TableJudge
+        table_id, judge = self.topic_id, TableJudge
         if self.is_latest:
             # Turns of its own: the topic's table never waits for it.
-            identifier, table_id, judge = catalogs.latest_identifier(identifier), f"{table_id}-latest", LatestJudge
-        self._identifier = identifier
+            table_id, judge = f"{table_id}-latest", LatestJudge
+        self._plain = self._named(catalogs.table_identifier(self.namespace, self.topic))
+        self._identifier = self._plain
         self._judge = judge(self.loader, self.clock, self.gather)
         self._turns = CommitTurns(self.clock, catalogs.lock_file_of(self.catalog, table_id))
         self._state: _State | None = None
@@ -330,19 +331,39 @@ class TableSession:
         return None
 
     def _load(self) -> Table | None:
-        """The table of this incarnation under its own name or, retired, under the one with its id."""
-        for name in (self._identifier, catalogs.retired_identifier(self._identifier, self.topic_id)):
-            table = catalogs.load(self.catalog, name)
-            if table is not None and TOPIC_ID_PROPERTY not in table.metadata.properties:
-                self._check_absent()
-            if table is not None and topic_id_of(table) == self.topic_id:
-                self._judge.note_present(table)
-                return table
+        """The table of this incarnation under its own name, or the one it was given; or, retired, under the one of
+        these with its id."""
+        for plain in self._names():
+            for name in (plain, catalogs.retired_identifier(plain, self.topic_id)):
+                table = catalogs.load(self.catalog, name)
+                if table is not None and TOPIC_ID_PROPERTY not in table.metadata.properties:
+                    self._check_absent()
+                if table is not None and topic_id_of(table) == self.topic_id:
+                    self._identifier = plain
+                    self._judge.note_present(table)
+                    return table
         return None
 
+    def _names(self) -> Iterator[Identifier]:
+        """Where the table may be; the catalog is asked for others only when it is not where it was."""
+        known = self._identifier
+        yield known
+        given = self.given()
+        yield from (name for name in dict.fromkeys((self._plain, given)) if name != known)
+
+    def given(self) -> Identifier:
+        """The name that the table is to have, if it is not retired. Raises Unavailable."""
+        given = catalogs.given_identifier(self.catalog, self.namespace, self.topic)
+        return self._plain if given is None else self._named(given)
+
+    def _named(self, identifier: Identifier) -> Identifier:
+        return catalogs.latest_identifier(identifier) if self.is_latest else identifier
+
     def _check_absent(self) -> None:
-        location = catalogs.default_location(self.catalog, self._identifier, self.topic_id)
-        self._judge.check_absent(self.topic, self.topic_id, location)
+        # A table that was renamed stays where it lies.
+        for name in dict.fromkeys((self._plain, self.given())):
+            location = catalogs.default_location(self.catalog, name, self.topic_id)
+            self._judge.check_absent(self.topic, self.topic_id, location)
 
 
 def _needs_a_look(found: Decision | Exception) -> bool:

@@ -144,10 +144,8 @@ class TableWriter:
                 codec=codec,
                 key_codec=key_codec,
             )
-            identifier = catalogs.table_identifier(self._namespace, topic)
-            return self._create(
-                properties, identifier, iceberg_schema(layout, value_fields, key_fields), layout, is_gone
-            )
+            schema = iceberg_schema(layout, value_fields, key_fields)
+            return self._create(properties, session.given(), schema, layout, is_gone)
 
         session = self.session(topic, topic_id)
         check_same(session.find_or_create(create), cluster_id, layout, codec, key_codec)
@@ -274,10 +272,9 @@ class TableWriter:
         Raises Invalid (the name is taken), Unavailable, Corrupt.
         """
         properties = new_latest_properties(table)
-        identifier = catalogs.latest_identifier(catalogs.table_identifier(self._namespace, table.topic))
 
         def create() -> Table | None:
-            return self._create(properties, identifier, table.shown_schema, table.layout, False)
+            return self._create(properties, session.given(), table.shown_schema, table.layout, False)
 
         session = self.latest_session(table.topic, table.topic_id)
         if session.open() is None:
