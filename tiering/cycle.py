@@ -6,7 +6,7 @@ failed the last time (docs/tiering.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -60,8 +60,12 @@ class _Batch:
 class Cycle:
     """Made for one cycle, for the loop's thread. ``run`` goes through the phases, each a method, in their order."""
 
-    def __init__(self, parts: CycleParts) -> None:
+    def __init__(
+        self, parts: CycleParts, *, on_planned: Callable[[Sequence[PartitionReport]], None] | None = None
+    ) -> None:
+        """``on_planned`` is told of the partitions as they were found, before any work."""
         self._parts = parts
+        self._on_planned = on_planned
         self._started_ms, self._began_ms = parts.clock.now_ms(), parts.clock.monotonic_ms()
         self._durations_ms: dict[str, float] = {}
         self._added: list[ReadyAppend] = []
@@ -76,6 +80,8 @@ class Cycle:
         observed = self.prepare(observed)
         plan = self.plan(observed)
         self._durations_ms["observe"] = self._elapsed_ms
+        if self._on_planned is not None:
+            self._on_planned(tuple(map(self._report_of, observed.states)))
         beside = self._parts.beside
         may_begin = beside is None or not beside.partitions
         for batch in self._batches(plan.ranges):

@@ -16,7 +16,7 @@ from engine.table.commit.writer import TableWriter
 from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from tiering.cycle import Cycle, CycleParts
-from tiering.cycle_report import CycleReport
+from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.kept_reports import KeptReports
 from tiering.observer import StateObserver
 from tiering.partition_record import PartitionRecords
@@ -77,6 +77,7 @@ class TieringLoop:
             limits=self._limits,
         )
         self._listeners: list[Callable[[CycleReport], None]] = []
+        self._found_listeners: list[Callable[[Sequence[PartitionReport]], None]] = []
         self._wake = threading.Event()
         self._report: CycleReport | None = None
         self._known_problems: frozenset[str] = frozenset()
@@ -90,6 +91,10 @@ class TieringLoop:
     def on_cycle(self, listener: Callable[[CycleReport], None]) -> None:
         """Call ``listener`` after every cycle, commits and failures included."""
         self._listeners.append(listener)
+
+    def on_found(self, listener: Callable[[Sequence[PartitionReport]], None]) -> None:
+        """Call ``listener`` once, with the partitions as they are found at the start, before any work."""
+        self._found_listeners.append(listener)
 
     def hurry(self) -> None:
         """Somebody waits: begin the next cycle at once. Returns at once."""
@@ -134,7 +139,7 @@ class TieringLoop:
         """One turn. Raises nothing that a later cycle can overcome: what went wrong is in the report."""
         started_ms, began_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         try:
-            report = Cycle(self._parts).run()
+            report = Cycle(self._parts, on_planned=None if self._is_told else self._tell_found).run()
         except FloebergError as error:
             whole_ms = self._clock.monotonic_ms() - began_ms
             report = CycleReport(started_ms=started_ms, durations_ms={"whole": whole_ms}, problems=(error,))
@@ -148,15 +153,30 @@ class TieringLoop:
         for problem in sorted(self._known_problems - problems):
             _log.info("problem_over", error=problem)
         self._known_problems = problems
-        if not self._is_told and report.cluster_id is not None:
-            self._is_told = True
-            _tell_found(report)
         for listener in self._listeners:
             try:
                 listener(report)
             except Exception:  # noqa: BLE001 - the outermost guard of what others do with a report
                 _log.exception("listener_failed")
         return report
+
+    def _tell_found(self, reports: Sequence[PartitionReport]) -> None:
+        """What the first cycle that saw the broker found, before it does anything."""
+        self._is_told = True
+        found = [report.status for report in reports]
+        _log.info(
+            "found",
+            topics=len({status.topic for status in found}),
+            partitions=len(found),
+            led_here=sum(status.leader_here for status in found),
+            tables=len({status.table for status in found if status.table is not None}),
+            native_topics=len({status.topic for status in found if status.native}),
+            lag_records=sum(status.lag_records for status in found),
+            segments=sum(status.ready_segments for status in found),
+            mib=round(sum(status.ready_bytes for status in found) / (1 << 20), 1),
+        )
+        for listener in self._found_listeners:
+            listener(reports)
 
     def _guarded_cycle(self) -> CycleReport:
         try:
@@ -168,17 +188,3 @@ class TieringLoop:
                 next_step="the next cycle tries again; if it stays, report it with the log's stack trace.",
             )
             return self._publish(CycleReport(started_ms=self._clock.now_ms(), durations_ms={}, problems=(problem,)))
-
-
-def _tell_found(report: CycleReport) -> None:
-    """What the first cycle that saw the broker found."""
-    found = [partition.status for partition in report.partitions]
-    _log.info(
-        "found",
-        topics=len({status.topic for status in found}),
-        partitions=len(found),
-        led_here=sum(status.leader_here for status in found),
-        tables=len({status.table for status in found if status.table is not None}),
-        native_topics=len({status.topic for status in found if status.native}),
-        lag_records=sum(status.lag_records for status in found),
-    )

@@ -209,6 +209,7 @@ def report_partition(
     segments, closed = ((), ()) if state.log is None else (state.log.segments, state.log.closed())
     behind_since_ms = _behind_since_ms(state, record, untiered_since_ms, end)
     tiered = [segment for segment in closed if entry is not None and segment.range.end <= end]
+    ready = [segment for segment in state.ready() if segment.range.end > end]
     status = PartitionStatus(
         topic=who.topic,
         partition=who.partition,
@@ -222,6 +223,8 @@ def report_partition(
         log_start=None if view is None else view.log_start_offset,
         lag_ms=0 if untiered_since_ms is None else now_ms - untiered_since_ms,
         behind_ms=0 if behind_since_ms is None else max(0, now_ms - behind_since_ms),
+        ready_segments=len(ready),
+        ready_bytes=sum(segment.size_bytes for segment in ready),
         open_bytes=0 if open_segment is None else open_segment.size_bytes,
         open_limit_bytes=None if open_segment is None else open_segment.bounds.size_bytes,
         closes_at_ms=None if open_segment is None else open_segment.closes_at_ms,

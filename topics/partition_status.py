@@ -12,7 +12,8 @@ class PartitionStatus:
     ``tiered_end`` the first offset not in the table; ``stable_end`` the first one that is not committed in Kafka;
     ``lag_ms`` how long the oldest stable record beyond ``tiered_end`` has waited, as this process saw it, 0 when none
     waits; ``behind_ms`` how long it should have been in the table: what may wait, for freshness or in an open segment,
-    is not behind. ``open_bytes`` of the segment whose end records wait for, which Kafka closes at ``open_limit_bytes``
+    is not behind. ``ready_segments`` are closed, stable and not wholly in the table, with ``ready_bytes`` in them.
+    ``open_bytes`` of the segment whose end records wait for, which Kafka closes at ``open_limit_bytes``
     or with the first record from ``closes_at_ms`` on, by the machine's clock. The rows are counted since the daemon
     started: ``raw_rows`` kept their bytes beside typed columns, ``undecodable_rows`` have no typed columns; so are
     ``skipped_offsets``, which Kafka deleted before they were tiered, and the ``log_bytes`` of batches that became
@@ -40,6 +41,8 @@ class PartitionStatus:
     log_start: int | None = None
     lag_ms: int = 0
     behind_ms: int = 0
+    ready_segments: int = 0
+    ready_bytes: int = 0
     open_bytes: int = 0
     open_limit_bytes: int | None = None
     closes_at_ms: int | None = None

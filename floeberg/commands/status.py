@@ -17,7 +17,9 @@ from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.commands.topic_status import leaving_text, offset_text, state_text, topic_in_detail
 from floeberg.console import Column, fitted, out, print_json
 from floeberg.daemon.client import ask_daemon
+from floeberg.tables.stored_status import stored_partitions
 from floeberg.version import program_version
+from serving.status.backlog import backlog_line
 from serving.status.daemon_status import FILE_REASONS, DaemonStatus, Phase
 from serving.status.page import compaction_lines, duration_text, latest_lines, size_text, sweep_lines
 from topics.partition_status import PartitionStatus
@@ -116,21 +118,7 @@ def _partitions_of(table: TopicTable) -> Iterator[PartitionStatus]:
         kept = RepairCandidates().look(table, max_footers=_MOST_FOOTERS).kept
     except FloebergError as error:
         problem = error
-    for number, entry in sorted(table.ledger.items()):
-        rows = kept.get(number, KeptRows())
-        yield PartitionStatus(
-            topic=table.topic,
-            partition=number,
-            table=".".join(table.identifier),
-            tiered_start=entry.start,
-            tiered_end=entry.end,
-            stream_start=entry.log_start,
-            table_start=max(entry.start, entry.table_start),
-            rows=entry.digest.record_count,
-            reason_rows=rows.with_reason,
-            awaiting_rows=rows.awaiting_schema,
-            problem=None if problem is None else str(problem.located(table.topic, number)),
-        )
+    yield from stored_partitions(table, kept, problem)
 
 
 def shown(found: DaemonStatus, *, daemon_runs: bool, topic: str | None, width: int) -> Iterator[RenderableType]:
@@ -139,6 +127,8 @@ def shown(found: DaemonStatus, *, daemon_runs: bool, topic: str | None, width: i
         mood = "[green]healthy[/green]" if found.is_healthy else "[red]needs a look[/red]"
         uptime = duration_text(found.uptime_ms)
         yield f"{found.phase} for {uptime}, {mood}; {found.cycle_count} cycles, {found.commit_count} commits"
+        if found.backlog is not None:
+            yield f"backlog: {backlog_line(found.backlog)}"
     else:
         yield "[yellow]no daemon runs here[/yellow]; this is what the tables say"
     # A daemon's partitions have their problem beside them.

@@ -144,6 +144,7 @@ def _wire(parts: TieringAssembly, settings: Settings) -> None:
     board.watch_compaction(parts.compaction.report)
     board.watch_horizons(parts.horizons)
     board.watch_latest(parts.latest.report)
+    loop.on_found(board.note_found)
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(lambda report: parts.compaction.note_topics(report.led, may_work=not report.is_behind))
     loop.on_cycle(lambda report: parts.horizons.note_topics(report.led, report.partitions))

@@ -12,6 +12,7 @@ from engine.clock import Clock
 from engine.errors import FloebergError, Unavailable
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
+from engine.table.catalog.access import is_retired
 from engine.table.catalog.deferred import open_catalog_when_there
 from engine.table.catalog.sql import KeptMetadata
 from floeberg.daemon.assembly import TieringAssembly, assemble_tiering
@@ -22,6 +23,7 @@ from floeberg.daemon.end_request import EndRequest
 from floeberg.daemon.status_board import StatusBoard
 from floeberg.http.server import HttpServer
 from floeberg.settings import Settings
+from floeberg.tables.stored_status import stored_partitions
 from floeberg.tables.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal
@@ -85,7 +87,7 @@ class Daemon:
         catalog = open_catalog_when_there(settings.catalog_properties, kept)
         table_door = self._open_table_door(assembly, catalog)
         log_door = self._open_log_door(assembly, catalog)
-        self._resources.callback(self._end_loops, assembly, self._begin_loops(assembly))
+        self._resources.callback(self._end_loops, assembly, self._begin_loops(assembly, catalog))
         self._board = assembly.board
         _log.info("floeberg_runs", log_door=log_door.url, table_door=table_door.url, data_dir=str(settings.data_dir))
 
@@ -147,8 +149,9 @@ class Daemon:
         server = HttpServer(routes, settings.log_door.listen, setting="[log_door] listen")
         return self._resources.enter_context(server)
 
-    def _begin_loops(self, assembly: TieringAssembly) -> list[threading.Thread]:
+    def _begin_loops(self, assembly: TieringAssembly, catalog: Catalog) -> list[threading.Thread]:
         threads = [
+            threading.Thread(target=self._look_at_tables, args=(assembly.board, catalog), name="stored", daemon=True),
             threading.Thread(target=self._tier, args=(assembly,), name="tiering", daemon=True),
             threading.Thread(
                 target=assembly.compaction.run_forever, args=(self._ended,), name="compaction", daemon=True
@@ -160,6 +163,13 @@ class Daemon:
         for thread in threads:
             thread.start()
         return threads
+
+    def _look_at_tables(self, board: StatusBoard, catalog: Catalog) -> None:
+        """What is tiered shows before Spark has started. What keeps a table from being read, its own cycle tells."""
+        with contextlib.suppress(FloebergError):
+            tables = TopicTables(catalog, self._settings.namespace).all()
+            present = (table for table in tables if not is_retired(table.identifier, table.topic_id))
+            board.note_stored(status for table in present for status in stored_partitions(table))
 
     def _tier(self, assembly: TieringAssembly) -> None:
         try:

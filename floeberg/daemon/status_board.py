@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from engine.errors import CommitUnknown, FloebergError, Unavailable
 from engine.schemas.desk import SourceHealth
 from engine.table.merge.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
+from floeberg.daemon.backlog_watch import BacklogWatch
 from floeberg.daemon.bound_sources import open_file_bound
 from latest.latest_report import LatestReport
 from retention.horizon_loop import HorizonLoop
@@ -56,6 +57,8 @@ class StatusBoard:
         self._began_at_ms = self._heard_at_ms = clock.monotonic_ms()
         self._reports: tuple[PartitionReport, ...] = ()
         self._known: dict[TopicIdPartition, PartitionReport] = {}
+        self._stored: tuple[PartitionStatus, ...] = ()
+        self._backlog = BacklogWatch()
         self._counted: dict[TopicIdPartition, _Counts] = {}
         self._cycle_bounds: list[BoundSource] = []
         self._bounds_now: list[BoundSource] = [open_file_bound]
@@ -114,7 +117,7 @@ class StatusBoard:
         """The newest status, with the time and the memory of now."""
         with self._lock:
             status, heard_at_ms, reports = self._status, self._heard_at_ms, self._reports
-            copy_awaited_ms = dict(self._copy_awaited_ms)
+            copy_awaited_ms, stored, backlog = dict(self._copy_awaited_ms), self._stored, self._backlog.status
         monotonic_ms = self._clock.monotonic_ms()
         damages = self._damages()
         return replace(
@@ -125,7 +128,9 @@ class StatusBoard:
             partitions=tuple(
                 self._partition_status(report, copy_awaited_ms.get(report.partition), monotonic_ms)
                 for report in reports
-            ),
+            )
+            or stored,
+            backlog=backlog,
             bounds=(*status.bounds, *(bound for source in self._bounds_now for bound in source())),
             damages=damages.newest,
             damage_count=damages.count,
@@ -141,6 +146,18 @@ class StatusBoard:
         with self._lock:
             self._status = replace(self._status, phase=phase)
 
+    def note_stored(self, partitions: Iterable[PartitionStatus]) -> None:
+        """What the tables say, until the first cycle has looked at the partitions."""
+        with self._lock:
+            self._stored = tuple(partitions)
+
+    def note_found(self, reports: Sequence[PartitionReport]) -> None:
+        """The partitions as the first cycle finds them, before it works on them."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            self._reports = tuple(reports)
+            self._backlog.note(reports, {}, began_ms=now_ms, now_ms=now_ms)
+
     def note_cycle(self, report: CycleReport) -> None:
         """Take a cycle's report in."""
         now_ms = self._clock.now_ms()
@@ -154,12 +171,16 @@ class StatusBoard:
         bounds = (spool, *(bound for source in self._cycle_bounds for bound in source()))
         # A cycle that failed as a whole saw no partition: what is known of them is as old as the last good one.
         saw_nothing = bool(report.problems) and not report.partitions
+        ended_ms = self._clock.monotonic_ms()
         with self._lock:
             # Work that hangs beside the cycles shows as a cycle does that hangs.
             busy_since_ms = report.busy_since_ms
             self._heard_at_ms = self._clock.monotonic_ms() if busy_since_ms is None else busy_since_ms
             if not saw_nothing:
                 self._note_partitions(report)
+                self._backlog.note(
+                    report.partitions, report.committed, began_ms=ended_ms - round(whole_ms), now_ms=ended_ms
+                )
             self._status = replace(
                 self._status,
                 cluster_id=report.cluster_id or self._status.cluster_id,

@@ -127,11 +127,26 @@ class LatestStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogStatus:
+    """Closed segments that wait for the tables: of those since there were some, how many are ``done`` and how many are
+    ``left``, with the bytes of the log in each. ``bytes_per_second`` and ``left_ms`` None until something was done."""
+
+    done_segments: int
+    left_segments: int
+    done_bytes: int
+    left_bytes: int
+    elapsed_ms: int
+    bytes_per_second: int | None = None
+    left_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
     """The whole daemon. Times are milliseconds since the epoch; ``memory_bytes`` by process (daemon, spark).
 
     ``uptime_ms`` and ``silent_ms`` (since a cycle ended, or since the start) have truly passed, whatever the clock of
     the machine did meanwhile. ``problem_kinds`` belong to ``problems``, in their order.
+    ``backlog`` None while no more than one closed segment waits.
     ``damages``: files and ranges that readers met damaged or missing, the newest of ``damage_count`` that are not whole
     again.
     """
@@ -148,6 +163,7 @@ class DaemonStatus:
     cycle_count: int = 0
     commit_count: int = 0
     partitions: tuple[PartitionStatus, ...] = ()
+    backlog: BacklogStatus | None = None
     problems: tuple[str, ...] = ()
     problem_kinds: tuple[str, ...] = ()
     damages: tuple[str, ...] = ()
@@ -215,6 +231,7 @@ class DaemonStatus:
                 PartitionStatus(**{key: value for key, value in partition.items() if key not in derived})
                 for partition in values["partitions"]
             )
+            values["backlog"] = None if values["backlog"] is None else BacklogStatus(**values["backlog"])
             values["problems"] = tuple(values["problems"])
             values["problem_kinds"] = tuple(values["problem_kinds"])
             values["damages"] = tuple(values["damages"])
