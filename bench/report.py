@@ -3,14 +3,49 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import indent
 
 from bench.machine import Machine
 from bench.measurement import Measurement
 
+_TITLE = "# Benchmarks"
+_KEY = re.compile(r"\{([a-z0-9_.]+)\}")
+
+_HEADLINES = """\
+**{tiering.mib_per_cpu_second} MiB of values a CPU-second** is tiered, everything included: segments read and decoded,
+Parquet written, read back, compared with the log, committed. What a broker takes in, divided by this, is how many cores
+it needs. Spark's structured streaming, which compares nothing, takes {tiering.times_structured_streaming} times the CPU
+for the same topic.
+
+**{warehouse.share_of_zstd_log} times the bytes of the log**, whose producers compressed it with zstd, is what the
+table's files take: less than plain tiered storage would, and the table is in it.
+
+**{least_share_exact} is the share of records** that gave their very bytes back from columns alone, at the least of ten
+serializers in Python and Java. A record that doesn't keeps its bytes beside the columns.
+
+**{replay.share_of_local_consumer} times as fast** as from local segments a consumer replays tiered history, through the
+same broker. Consumers of the tail notice nothing.
+
+**{fetch.cold_mib_read} MiB are read for a cold MiB** from a random offset, {fetch.cold_mib_read_p95} MiB at the 95th
+percentile: a consumer that jumps makes nobody read whole files.
+
+**{daemon.memory_peak_mib} MiB of memory** at the peak, Spark included, and no more with more segments: the last third
+of them peaked at {daemon.memory_growth} times the second.
+"""
+"""What a reader should take along, with keys for figures; a paragraph with one that was not measured is left out."""
+
+_ELSEWHERE = """\
+What was measured of single parts stands with them: [how fresh tables are](tiering.md#the-active-segment-in-slices),
+[what quiet partitions cost](tiering.md#what-it-costs), [files over a month](compaction.md#what-a-byte-costs),
+[SQL before and after compaction](compaction.md#sql-before-and-after), [a year of commits](retention.md#what-it-costs),
+[sorted windows](clustering.md#the-price-list), [the newest record of each key](latest_by_key.md#the-price),
+[repair](repair.md), [erasure](erasure.md). [Cost and sizing](cost_and_sizing.md) puts all of it together.
+"""
+
 _INTRODUCTION = """\
-# Benchmarks
 Written by `make bench`; run it again rather than edit this page. CPU is user and system time of whole process trees
 (driver, JVM, Python workers). A MiB is of value bytes as the producer sent them, a MB/s of replay is of
 uncompressed Kafka batches. The figure that stands for a row is the median.
@@ -75,6 +110,8 @@ def write_json(path: Path, measurements: Sequence[Measurement]) -> None:
 def write_page(path: Path, measurements: Sequence[Measurement], *, machine: Machine, commit: str, command: str) -> None:
     """The page with the machine, the command and every row."""
     lines = [
+        headlines(measurements),
+        "## Every figure\n",
         _INTRODUCTION,
         f"Machine: {machine}.  ",
         f"Command: `make bench`, which is `{command}`, at {commit}.",
@@ -86,6 +123,18 @@ def write_page(path: Path, measurements: Sequence[Measurement], *, machine: Mach
         title, middle, best, unit, goal = _row(found)
         lines.append(f"| {title} | {middle} | {best} | {unit} | {goal} | `{found.key}` |")
     path.write_text("\n".join(lines) + "\n" + _NOTES)
+
+
+def headlines(measurements: Sequence[Measurement]) -> str:
+    """The page's beginning: the figures that it leads with, as far as they were measured."""
+    figures = {found.key: found.middle for found in measurements}
+    shares = [figure for key, figure in figures.items() if ".share_exact" in key]
+    if shares:
+        figures["least_share_exact"] = min(shares)
+    told = [text for text in _HEADLINES.split("\n\n") if set(_KEY.findall(text)) <= set(figures)]
+    items = [f"1. {_KEY.sub(lambda key: _number(figures[key[1]]), text.strip())}" for text in told]
+    leading = ["## Six figures, and what they mean", *(indent(item, "   ").lstrip() for item in items)] if items else []
+    return "\n\n".join([_TITLE, *leading, _ELSEWHERE])
 
 
 def _row(found: Measurement) -> tuple[str, str, str, str, str]:

@@ -16,7 +16,7 @@ from bench.past import commit_rate, growth, history, latest
 from bench.past.year import cost_of, without_loops, year_of
 from bench.past.year_plot import year_plot
 from bench.plan import Scale, run
-from bench.report import text_table, write_json, write_page
+from bench.report import headlines, text_table, write_json, write_page
 from bench.round_program import RoundProgram
 from bench.running import freshness
 from bench.tiering import small_ranges
@@ -53,6 +53,18 @@ def test_bench_at_a_tiny_size_measures_every_promised_key(tmp_path: Path) -> Non
     assert all(sample > 0 for measurement in measurements for sample in measurement.samples)
     assert {found[key].unit for key in found if found[key].goal} <= {"times", "MiB"}, "no goal is a machine's speed"
     assert said
+
+
+def test_page_begins_with_the_figures_that_were_measured_and_leaves_the_others_out() -> None:
+    def figure(key: str, *samples: float) -> Measurement:
+        return Measurement(key=key, title=key, unit="", samples=samples, higher_is_better=True)
+
+    told = headlines([figure("replay.share_of_local_consumer", 0.5, 0.625, 0.7), figure("fetch.cold_mib_read", 1.0)])
+    assert "1. **0.625 times as fast** as from local segments" in told
+    assert told.count("\n1. ") == 1, "a cold fetch has a second figure, which was not measured"
+    shares = [figure("values.avro.share_exact_java", 1.0), figure("values.json.share_exact_dumps", 0.25)]
+    assert "**0.250 is the share of records**" in headlines(shares)
+    assert "Six figures" not in headlines([])
 
 
 def test_program_answers_a_round_for_each_that_is_asked_and_says_why_it_ended(tmp_path: Path) -> None:
