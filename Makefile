@@ -49,7 +49,7 @@ test-engines: $(INSTALLED)
 
 # The documents as a site, in build/site; a link that leads nowhere is an error.
 site: $(INSTALLED)
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 simulate: $(INSTALLED)
 	$(TIED) $(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
@@ -57,7 +57,7 @@ simulate: $(INSTALLED)
 fuzz: $(INSTALLED)
 	$(TIED) $(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
-lint: $(INSTALLED)
+lint: $(INSTALLED) site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
