@@ -6,15 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from compaction.replacing import FileReplacer
+from compaction.topic_retype import TopicRetype
 from engine.errors import Unavailable
 from engine.fault_points import FaultPoint, armed
 from engine.fsck.report import Damage
+from engine.table.proof.verifier import Verifier
 from engine.table.reachability import ReachableFiles
 from floeberg.sql.duckdb_latest import latest_findings
 from floeberg.tables.survey import survey_tables
 from retention.sweep_limits import SweepLimits
 from tests.latest.latest_world import TOPIC, LatestWorld, Record
 from tests.support.fault_hooks import once
+from topics.topic_rule import TopicRule
+from workers.workers import InProcessWorkers
 
 ABC: list[Record] = [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", b"4")]
 
@@ -185,4 +190,18 @@ def test_proof_finds_what_is_shown_and_should_not_be_and_what_is_not_shown(world
     ]
     daemon.bring_up()
     assert latest_findings(world.tiering.catalog, world.stream()) == ()
+    daemon.end()
+
+
+def test_table_that_got_another_format_is_followed_and_shows_the_same_keys(world: LatestWorld) -> None:
+    daemon = world.daemon()
+    world.append([(b"a", b'{"n": 1}'), (b"b", b'{"n": 2}'), (b"a", b'{"n": 3}')])
+    daemon.bring_up()
+    replacer = FileReplacer(writer=world.tiering.writer(), workers=InProcessWorkers(), verifier=Verifier(), parallel=1)
+    rule = TopicRule(pattern="*", value_format="json")
+    TopicRetype(world.stream(), rule, replacer=replacer, clock=world.tiering.clock).run()
+    daemon.bring_up()
+    rows = world.tiering.catalog.load_table(("kafka", f"{TOPIC}__latest")).scan().to_arrow().to_pydict()
+    assert dict(zip(rows["kafka_key"], rows["n"], strict=True)) == {"a": 3, "b": 2}
+    assert "value" not in rows
     daemon.end()
