@@ -19,6 +19,7 @@ from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.formats.codec import DEFAULT_INFER_RECORDS, INFER_RECORDS, CodecSpec, OnConflict
 from engine.formats.proposals import first_fields
+from engine.table.commit.change import Committed
 from engine.table.commit.retype import FooterDigests, check_retypable, covering
 from engine.table.commit.retype_plan import RetypePlan
 from engine.table.commit.writer import TableWriter
@@ -120,6 +121,8 @@ class TopicRetype:
         self._journal = RetypeJournal(table)
         self._manifests = ManifestReader()
         self._digests = FooterDigests()
+        self._begun: PlannedColumns | None = None
+        self._kept: RetypePlan | None = None
         self._proven: list[VerifiedFile] = []
         self._lost_keys: dict[int, str] = {}
         self._records = 0
@@ -144,7 +147,9 @@ class TopicRetype:
         """All of it. Raises Unavailable, Corrupt, Invalid, CommitUnknown: what was written until then is kept."""
         self._table = self._writer.newest(self._table)
         planned = self._planned()
-        self._journal.keep_plan(planned.plan)
+        if self._kept is None:
+            self._journal.clear()
+        self._keep_plan(planned.plan)
         reach(FaultPoint.RETYPE_PLANNED)
         schemas = TopicSchemas(
             topic=self._table.topic,
@@ -164,34 +169,52 @@ class TopicRetype:
             if left:
                 self._write(left, planned, schemas, done)
                 continue
-            self._journal.keep_plan(planned.plan)
-            committed = self._writer.retype(self._table, planned.plan, self._current(), self._digests)
+            self._keep_plan(planned.plan)
+            committed = self._commit(planned.plan)
             if committed.outcomes == (Outcome.COMMITTED,):
                 reach(FaultPoint.TABLE_RETYPED)
                 self._journal.clear()
                 return self._ended(committed.table, files, done)
 
+    def _commit(self, plan: RetypePlan) -> Committed:
+        committed = self._writer.retype(self._table, plan, self._current(), self._digests)
+        if committed.outcomes == (Outcome.COMMITTED,) and committed.table.codec.schemas.keys() - plan.codec.schemas:
+            # Schemas of the old format that a daemon added under the commit: the change has another look.
+            committed = self._writer.retype(self._table, plan, (), self._digests)
+        return committed
+
     def _planned(self) -> PlannedColumns:
         """A plan that was begun for the same, with the files that were written by it; else a new one."""
-        wanted = replace(self._rule.codec, schemas={}, unresolved={}, placements={})
+        if self._begun is None:
+            self._begun = self._resumed() or self._begin()
+        return self._begun
+
+    def _resumed(self) -> PlannedColumns | None:
+        wanted = _bare(self._rule.codec)
         kept = self._journal.read(TableLoader(lambda: self._table.warehouse).codec)
-        if kept is not None and kept.plan.first_id > self._table.last_column_id and _bare(kept.plan.codec) == wanted:
-            facts = kept.plan.view(self._table).facts
-            # A file of before the fence would be refused.
-            tasks = {
-                file.path: ReadBackTask(table=facts, file=file)
-                for file in kept.files
-                if file.begun_at > self._table.swept
-            }
-            for path, proof in self._replacer.read_back(tasks):
-                if isinstance(proof, FloebergError):
-                    _log.warning("retyped_file_not_resumed", file=path, error=str(proof))
-                else:
-                    self._proven.append(proof)
-            return PlannedColumns(self._table, kept.plan)
-        self._journal.clear()
-        plan = RetypePlan.begin(self._table, wanted, first_fields(wanted), plan_id=self._clock.new_id())
+        if kept is None or kept.plan.first_id <= self._table.last_column_id or _bare(kept.plan.codec) != wanted:
+            return None
+        self._kept = kept.plan
+        facts = kept.plan.view(self._table).facts
+        # A file of before the fence would be refused.
+        files = (file for file in kept.files if file.begun_at > self._table.swept)
+        tasks = {file.path: ReadBackTask(table=facts, file=file) for file in files}
+        for path, proof in self._replacer.read_back(tasks):
+            if isinstance(proof, FloebergError):
+                _log.warning("retyped_file_not_resumed", file=path, error=str(proof))
+            else:
+                self._proven.append(proof)
+        return PlannedColumns(self._table, kept.plan)
+
+    def _begin(self) -> PlannedColumns:
+        codec = _bare(self._rule.codec)
+        plan = RetypePlan.begin(self._table, codec, first_fields(codec), plan_id=self._clock.new_id())
         return PlannedColumns(self._table, plan)
+
+    def _keep_plan(self, plan: RetypePlan) -> None:
+        if plan != self._kept:
+            self._journal.keep_plan(plan)
+            self._kept = plan
 
     def _files(self, plan: RetypePlan) -> tuple[TableFile, ...]:
         """Those that the table and the stream have. Raises Invalid where they can't get the plan's columns."""
@@ -224,7 +247,7 @@ class TopicRetype:
             done.reasons.update(written[key].reasons)
             self._on_file()
         if proven:
-            self._journal.keep_plan(planned.plan)
+            self._keep_plan(planned.plan)
             self._journal.keep_files([one.description for one in proven])
             self._proven += proven
             reach(FaultPoint.RETYPE_FILES_NOTED)

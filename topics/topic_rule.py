@@ -82,10 +82,14 @@ class TopicRule:
         check_settings(table, settled.layout, settled.codec, settled.key_codec)
 
     def matches(self, topic: str) -> bool:
-        """Topics of Kafka's own (``__consumer_offsets``, …) match only a pattern that begins as they do."""
-        if topic.startswith(_INTERNAL_PREFIX) and not self.pattern.startswith(_INTERNAL_PREFIX):
-            return False
-        return fnmatchcase(topic, self.pattern)
+        return name_matches(self.pattern, topic)
+
+
+def name_matches(pattern: str, topic: str) -> bool:
+    """Topics of Kafka's own (``__consumer_offsets``, …) match only a pattern that begins as they do."""
+    if topic.startswith(_INTERNAL_PREFIX) and not pattern.startswith(_INTERNAL_PREFIX):
+        return False
+    return fnmatchcase(topic, pattern)
 
 
 def rule_of(topic: str, rules: Sequence[TopicRule]) -> TopicRule | None:

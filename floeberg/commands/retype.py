@@ -141,11 +141,13 @@ def _wanted_rule(command: CommandContext, table: TopicTable, value: str | None, 
     """The settings' rule for the topic, of the format ``value`` where it is said. Raises Invalid, Unavailable."""
     from floeberg.settings.rooms import topic_rules
     from floeberg.settings.topic import with_value
-    from topics.topic_rule import rule_of
+    from topics.topic_rule import name_matches, rule_of
 
     settings = command.settings
     if value is not None:
-        settings = settings.model_copy(update={"topics": tuple(with_value(one, value) for one in settings.topics)})
+        kept = next((one for one in settings.topics if name_matches(one.name, table.topic)), None)
+        topics = (with_value(one, value) if one is kept else one for one in settings.topics)
+        settings = settings.model_copy(update={"topics": tuple(topics)})
     rule = rule_of(table.topic, topic_rules(settings, sources))
     if rule is None:
         raise Invalid("No [[topics]] names the topic", topic=table.topic)

@@ -16,11 +16,16 @@ from compaction.topic_retype import TopicRetype
 from engine.errors import Invalid, Unavailable
 from engine.fault_points import FaultPoint, armed
 from engine.formats.format_facts import AUTO
+from engine.formats.proposals import first_fields
 from engine.fsck.check import fsck_table
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
+from engine.table.commit.retype import FooterDigests
+from engine.table.commit.retype_plan import RetypePlan
 from engine.table.companion_folder import retype_folder
+from engine.table.ledger import Outcome
 from engine.table.proof.verifier import Verifier
+from engine.table.seal import guards_of
 from engine.table.topic_table import TopicTable
 from engine.table.windows import Clustering
 from tests.support.fault_hooks import once
@@ -187,6 +192,35 @@ def test_retype_that_ends_anywhere_leaves_one_format_or_the_other_and_goes_on(
     assert stored.column("city")[:2] == ["Berlin", None]
     assert (stored.consumed(), stored.findings(), stored.kept()) == (before, (), ())
     assert done.records == 24
+
+
+def test_schema_of_the_old_format_that_lands_under_the_commit_is_taken_out_again(stored: Stored) -> None:
+    """It adds no column, so it changes properties alone, and where a catalog compares requirements only, the commit
+    that was decided before it conflicts with nothing."""
+    named = {"floeberg.schema.7": TEXTS[1], "floeberg.schema_order": "[7]"}
+    codec = JSON.codec
+    plan = RetypePlan.begin(stored.table, codec, first_fields(codec), plan_id="plan")
+    stored.retype(JSON).run()
+    with stored.world.catalog.load_table(stored.table.identifier).transaction() as transaction:
+        transaction.set_properties({**named, **guards_of(named)})
+    table = stored.table
+    assert 7 in table.codec.schemas
+    landed = replace(plan, columns=tuple(table.iceberg_schema.fields[-len(table.value_fields) :]), codec=codec)
+    done = stored.world.writer().retype(table, landed, (), FooterDigests())
+    assert done.outcomes == (Outcome.COMMITTED,)
+    assert not done.table.codec.schemas
+    assert done.table.foreign is None
+
+
+def test_look_ahead_changes_nothing_and_what_it_proved_is_not_proven_again(stored: Stored) -> None:
+    with armed(once(FaultPoint.COMMIT_DECIDED, end)), pytest.raises(Ended):
+        stored.retype(JSON).run()
+    kept = stored.kept()
+    stored.retype(STRING).foresee()
+    assert stored.kept() == kept
+    work = stored.retype(JSON)
+    assert work.foresee().written_files == 4
+    assert work.run().resumed_files == 4
 
 
 def test_plan_for_another_format_is_thrown_away(stored: Stored) -> None:

@@ -7,7 +7,7 @@ file that was begun before it, and so has the old columns, lands after it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 
 from engine.errors import Invalid
@@ -109,9 +109,8 @@ class RetypeTable(Change):
     def decide(self, table: TopicTable) -> Decision:
         """By the table's manifests, and by the footers of all files. Raises Corrupt, Unavailable, Invalid."""
         view = self._plan.view(table)
-        if (table.codec, table.iceberg_schema.fields) == (view.codec, view.iceberg_schema.fields):
-            # An attempt that was not answered landed.
-            return Decision(outcomes_if_committed=(Outcome.COMMITTED,))
+        if table.iceberg_schema.fields == view.iceberg_schema.fields and table.codec.name == view.codec.name:
+            return self._decided_after(table)
         files = self._manifests.files(table)
         check_retypable(table, files, self._plan)
         every = (*files.own, *files.stream)
@@ -119,6 +118,20 @@ class RetypeTable(Change):
         if left:
             return Decision(outcomes_if_committed=(Outcome.GONE,), is_refused=True)
         return Decision(outcomes_if_committed=(Outcome.COMMITTED,), update=self._update(table, view, files, taken))
+
+    def _decided_after(self, table: TopicTable) -> Decision:
+        """An attempt has landed, maybe unanswered; or over schemas of the old format that were added meanwhile: such a
+        commit changes properties alone, and no commit conflicts with it."""
+        strange = table.codec.schemas.keys() - self._plan.codec.schemas.keys()
+        gone = {f"{prefix}{schema_id}" for prefix in _OF_SCHEMAS for schema_id in strange}
+        if not gone:
+            return Decision(outcomes_if_committed=(Outcome.COMMITTED,))
+        order = self._plan.properties.get(VALUE_PROPERTIES.order)
+        update = SnapshotUpdate(
+            properties={} if order is None else {VALUE_PROPERTIES.order: order},
+            properties_gone=_with_guards(gone if order is not None else {*gone, VALUE_PROPERTIES.order}),
+        )
+        return Decision(outcomes_if_committed=(Outcome.COMMITTED,), update=update)
 
     def _update(
         self,
@@ -152,5 +165,8 @@ def _gone(table: TopicTable, properties: Mapping[str, str]) -> frozenset[str]:
     codec = table.codec
     named = {f"{prefix}{schema_id}" for prefix in _OF_SCHEMAS for schema_id in codec.schemas}
     named |= {VALUE_PROPERTIES.order, COLUMNS_PROPERTY, ENCODINGS_PROPERTY, UNCOMPRESSED_PROPERTY}
-    gone = named - properties.keys()
-    return frozenset((*gone, *(f"{GUARD_PREFIX}{name}" for name in gone)))
+    return _with_guards(named - properties.keys())
+
+
+def _with_guards(names: Collection[str]) -> frozenset[str]:
+    return frozenset((*names, *(f"{GUARD_PREFIX}{name}" for name in names)))

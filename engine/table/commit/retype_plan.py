@@ -59,10 +59,8 @@ class RetypePlan:
         schema, Unavailable."""
         view = self.view(table)
         fields, properties = propose(view, view.codec, view.value_fields, schemas, VALUE_PROPERTIES, on_conflict)
-        placements = {
-            schema_id: json.loads(properties.get(f"{VALUE_PROPERTIES.placement}{schema_id}", "{}"))
-            for schema_id in schemas
-        }
+        placed = ((schema_id, properties.get(f"{VALUE_PROPERTIES.placement}{schema_id}")) for schema_id in schemas)
+        placements = {schema_id: json.loads(text) for schema_id, text in placed if text is not None}
         codec = replace(
             self.codec,
             schemas={**self.codec.schemas, **schemas},
