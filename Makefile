@@ -72,8 +72,10 @@ bench: $(INSTALLED) $(JAR)
 
 jar: $(JAR)
 
+# With the kernels, compiled for this Python: who installs it compiles nothing.
 wheel: $(INSTALLED) $(JAR)
-	$(BIN)/uv build --wheel --out-dir dist
+	$(BIN)/python packaging/wheel/kept_kernels.py build/kernels
+	env FLOEBERG_KERNELS=$(CURDIR)/build/kernels $(BIN)/uv build --wheel --out-dir dist
 
 $(INSTALLED): pyproject.toml | check-jdk
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Floeberg needs Python 3.11 or newer: set PYTHON=...")'

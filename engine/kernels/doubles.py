@@ -9,9 +9,9 @@ per second" (2021); R. Giulietti, "The Schubfach way to render doubles" (2020).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.kernels.bits import bits_of_double, double_of_bits, leading_zeros, multiply_high
+from engine.kernels.inner import inner
 
 _LEAST_POWER, _GREATEST_POWER = -342, 308
 _LEAST_TEN, _GREATEST_TEN = -292, 324
@@ -52,7 +52,7 @@ HIDDEN = np.uint64(1 << 52)
 INFINITE = np.uint64(0x7FF0000000000000)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def nearest_double(digits, power):
     """The double nearest to ``digits`` * 10**``power``, infinite where it is too large. ``digits`` uint64."""
     if digits < np.uint64(1 << 53) and -22 <= power <= 22:
@@ -93,7 +93,7 @@ def nearest_double(digits, power):
     return double_of_bits((mantissa & ~HIDDEN) | (np.uint64(exponent) << np.uint64(52)))
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def round_to_odd(high, low, value):
     """The upper 64 bits of a 128-bit factor times a number, its last bit set where anything was cut off."""
     upper = multiply_high(high, value)
@@ -104,7 +104,7 @@ def round_to_odd(high, low, value):
     return upper | np.uint64(carried > np.uint64(1))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def shortest_digits(value):
     """(digits uint64, power): the shortest of the decimals that read as this positive finite double, the nearest of
     those; without zeros at its end."""
@@ -144,7 +144,7 @@ def shortest_digits(value):
     return without_zeros(whole + np.uint64(up), power)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def without_zeros(digits, power):
     while digits >= np.uint64(10) and digits % np.uint64(10) == 0:
         digits //= np.uint64(10)

@@ -9,10 +9,11 @@ exponents differ by 896, and fractions by 29 bits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from engine.kernels.inner import inner
 
 
-@njit(nogil=True, cache=True)
+@inner
 def double_of_float(bits):
     sign = (bits & 0x80000000) << 32
     exponent = (bits >> 23) & 0xFF
@@ -30,7 +31,7 @@ def double_of_float(bits):
     return sign | (wide << 52) | (fraction << 29)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def float_of_double(bits):
     """(a float's bits, whether the double is equal to one)."""
     sign = (bits >> 32) & 0x80000000

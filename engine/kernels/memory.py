@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from engine.kernels.inner import inner
 
 
 def _loader(bits: int, kind: types.Type) -> Any:
@@ -68,13 +70,13 @@ def addresses_of(typing_context, tables):  # noqa: ARG001 - numba's protocol
     return types.BaseTuple.from_types([types.int64] * len(tables), tables.instance_class)(tables), generate
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def word(table, index):
     """The 64-bit word ``index`` of the table at an address."""
     return load_i64(table + 8 * index)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def set_word(table, index, value):
     store_i64(table + 8 * index, np.int64(value))
 
@@ -84,7 +86,7 @@ SLACK = 16
 SHORT = 32
 
 
-@njit(nogil=True, cache=True)
+@inner
 def copy(to, source, size):
     """Copy ``size`` bytes, touching nothing beyond them: words, then a last word that overlaps."""
     if size >= 8:
@@ -99,7 +101,7 @@ def copy(to, source, size):
             store_u8(to + index, load_u8(source + index))
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def copy_short(to, source, size, source_room):
     """Copy ``size`` bytes, SHORT at once where they are no more: how many they are need not be guessed.
 
@@ -112,7 +114,7 @@ def copy_short(to, source, size, source_room):
         copy(to, source, size)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def copy_text(to, source, size, source_room):
     """Copy ``size`` bytes and tell whether any is outside ASCII.
 

@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_u8, load_u64
 
 
-@njit(nogil=True, cache=True)
+@inner
 def is_utf8(start, end):
     """Whether the bytes between two addresses are UTF-8: no surrogate, no overlong form, nothing over U+10FFFF."""
     at = start

@@ -51,6 +51,7 @@ def cat(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Print the records of a topic: what a consumer would read, decoded."""
+    CommandContext.of(context).compile_kernels()
     from engine.reading.file_index import FileIndex
     from engine.reading.log_reader import LogReader
     from floeberg.cat.record_printer import RecordPrinter

@@ -54,6 +54,12 @@ class CommandContext:
 
         return open_catalog(self.settings.catalog_properties)
 
+    def compile_kernels(self) -> None:
+        """What the topics' formats need and is not kept, with a word to the person. Raises ``Unavailable``."""
+        from floeberg.kernels import compile_kernels, tell_person
+
+        compile_kernels(self.settings.formats, tell=tell_person)
+
     @cached_property
     def tables(self) -> TopicTables:
         from floeberg.tables.topic_tables import TopicTables

@@ -36,10 +36,11 @@ def fsck(
 ) -> None:
     """Prove that tables hold every record exactly once, that their files are whole, and that the log agrees; and that a
     table of the newest records shows those."""
+    command = CommandContext.of(context)
+    command.compile_kernels()
     from floeberg.sql.duckdb_latest import latest_findings
     from floeberg.tables.survey import survey_tables
 
-    command = CommandContext.of(context)
     survey = survey_tables(lambda: command.catalog, command.settings.namespace, topic=topic)
     reports = list(survey.reports)
     log_dirs = command.settings.broker.log_dirs if with_log else ()

@@ -40,6 +40,7 @@ def own_hands(
 
     Raises Invalid: no rule for the topic, or one of another format.
     """
+    command.compile_kernels()
     from floeberg.settings.rooms import topic_rules
     from topics.topic_rule import rule_of
     from topics.topic_schemas import TopicSchemas
@@ -69,6 +70,7 @@ def own_replacer(
     command: CommandContext, clock: Clock, *, on_file: Callable[[], object] = lambda: None
 ) -> FileReplacer:
     """``on_file`` as ``own_hands``."""
+    command.compile_kernels()
     from compaction.replacing import FileReplacer
     from engine.table.commit.writer import TableWriter
     from engine.table.merge.merge_files import merge_files

@@ -33,6 +33,9 @@ def run(
     asked = EndRequest(signal.SIGTERM, signal.SIGINT)
     keep_freed_memory()
     configure_logging(level=log_level, log_format=log_format)  # type: ignore[arg-type]  # checked above
+    from floeberg.kernels import compile_kernels, tell_log
+
+    compile_kernels(settings.formats, tell=tell_log)
     from floeberg.daemon.daemon import Daemon
 
     with Daemon(settings, SystemClock()) as daemon:

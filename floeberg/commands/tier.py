@@ -47,6 +47,7 @@ def tier(
         raise Invalid("tier runs once: say so with --once", next_step="floeberg run tiers for as long as it runs")
     settings = CommandContext.of(context).settings
     configure_logging(level="warning", log_format="text")
+    CommandContext.of(context).compile_kernels()
     from floeberg.daemon.assembly import assemble_tiering
 
     totals = _Totals()

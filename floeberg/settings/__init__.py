@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, field_valid
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from engine.errors import Invalid
+from engine.formats.format_facts import AUTO
 from engine.table.history_limits import HistoryLimits
 from floeberg.settings.section import PathList, Section, TextList
 from floeberg.settings.topic import TopicSettings
@@ -227,6 +228,12 @@ class Settings(BaseSettings):
     compaction: CompactionSettings = CompactionSettings()
     history: HistorySettings = HistorySettings()
     topics: tuple[TopicSettings, ...] = (TopicSettings(),)
+
+    @property
+    def formats(self) -> frozenset[str] | None:
+        """Those of values and keys; None where topics' own values decide (``auto``)."""
+        named = frozenset(name for topic in self.topics for name in (topic.value, topic.key))
+        return None if AUTO in named else named
 
     @property
     def catalog_properties(self) -> dict[str, str]:

@@ -21,7 +21,7 @@ from engine.schemas.source import Role
 from engine.table.catalog import access as catalogs
 from engine.table.topic_table import TopicTable
 from floeberg.java.jdk import java_command, java_version
-from floeberg.kernels import load_kernels
+from floeberg.kernels import compile_kernels, load_kernels, tell_person
 from floeberg.native.broker_facts import meta_properties
 from floeberg.settings import Settings
 from floeberg.settings.registry import RegistrySettings
@@ -40,8 +40,9 @@ def check_java() -> CheckResult:
 
 
 def warm_up_kernels(clock: Clock) -> CheckResult:
-    """Compile the kernels now rather than in the first cycle; the second time they come from numba's cache."""
+    """Compile the kernels of all formats now rather than when a topic needs them; where they are kept, load them."""
     started_ms = clock.monotonic_ms()
+    compile_kernels(tell=tell_person)
     load_kernels()
     return good("kernels", f"ready in {(clock.monotonic_ms() - started_ms) / 1000:.1f} s")
 

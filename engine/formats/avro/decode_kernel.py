@@ -23,7 +23,15 @@ from engine.formats.avro.operations import (
     SEVERAL_BLOCKS,
 )
 from engine.formats.avro.skip_kernel import skip_value
-from engine.formats.columns.fill_kernels import NEEDS_ROOM, NO_ROOM, close_list, fill_null, keep_record, next_element
+from engine.formats.columns.fill_kernels import (
+    NEEDS_ROOM,
+    NO_ROOM,
+    close_list,
+    copy_counts,
+    fill_null,
+    keep_record,
+    next_element,
+)
 from engine.formats.columns.operations import (
     ARRAY,
     ARRAY_END,
@@ -45,6 +53,7 @@ from engine.formats.columns.operations import (
 )
 from engine.formats.columns.tables import Arena, Block
 from engine.formats.confluent_framing import FRAMED, HEADER_BYTES
+from engine.kernels.inner import inner
 from engine.kernels.memory import addresses_of, load_u8, set_word, store_i32, store_u8, word
 from engine.kernels.types import Bytes, Ints, OutWords, Words, tuple_of
 
@@ -65,7 +74,7 @@ class SchemaTables(NamedTuple):
 _DECODE_BLOCK = types.int64(tuple_of(Block), tuple_of(Arena), tuple_of(SchemaTables), types.boolean)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_block_header(base, at, end):
     """How many items a list's block has: (count, position or BAD, issue); a size in bytes is read and not used."""
     count, at, issue = read_number(base, at, end)
@@ -82,7 +91,7 @@ def read_block_header(base, at, end):
     return count, at, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_union(base, at, end, row, memory, entry):
     """A nullable union's branch, or the only one: (position or BAD, issue, whether the value is null)."""
     null_index = word(row, PARAMETER)
@@ -101,7 +110,7 @@ def read_union(base, at, end, row, memory, entry):
     return at, issue, False
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_list(base, at, end, row, arena, entry):
     """A list's first block: (items in it, position or BAD, issue). An empty list is finished here."""
     left, at, issue = read_block_header(base, at, end)
@@ -112,7 +121,7 @@ def open_list(base, at, end, row, arena, entry):
     return left, at, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def continue_list(base, at, end, left):
     """After an element: (items left, this one included, 0 at the list's end; position or BAD; issue)."""
     left -= 1
@@ -124,7 +133,7 @@ def continue_list(base, at, end, left):
     return left, at, issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def decode_record(base, size, at, end, record, arena, schema):
     """One record's columns: what is wrong with it, 0 for nothing, NEEDS_ROOM where the arena is full.
 
@@ -194,8 +203,8 @@ def decode_block(block, arena_tables, schema_tables, may_grow):
     """
     data, start, length, state, issues = block
     arena, schema = addresses_of(arena_tables), addresses_of(schema_tables)
-    arena_tables.saved[:] = arena_tables.counts
     level_count, last = arena_tables.counts.shape[0], arena_tables.program.shape[0] // ROW_WIDTH - 1
+    copy_counts(arena.saved, arena.counts, level_count)
     base, size = data.ctypes.data, data.shape[0]
     for record in range(start.shape[0]):
         issue = np.int64(0)

@@ -54,6 +54,7 @@ from engine.formats.columns.slot_kernels import (
 )
 from engine.formats.columns.tables import EncodeTables, Output
 from engine.kernels.floats import float_of_double
+from engine.kernels.inner import inner
 from engine.kernels.memory import (
     addresses_of,
     copy,
@@ -78,7 +79,7 @@ LIST_WORDS = 2
 _ENCODE_ROWS = types.int64(tuple_of(EncodeTables), tuple_of(Output), types.int64)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def write_number(to, value):
     """A zigzag varint at an address: the address after it."""
     left = np.uint64((value << 1) ^ (value >> 63))
@@ -90,7 +91,7 @@ def write_number(to, value):
     return to + 1
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def write_string(base, at, limit, slot, entry):
     """A string from plain or dictionary-encoded columns: the position after it, or what is wrong."""
     begin, length = find_text(slot, entry)
@@ -103,7 +104,7 @@ def write_string(base, at, limit, slot, entry):
     return at + length
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_enum(base, at, slot, entry):
     """An enum's index: the slot's values are indices of symbols, of the rows or of the dictionary's entries."""
     entry = entry_of(slot, entry)
@@ -115,7 +116,7 @@ def write_enum(base, at, slot, entry):
     return write_number(base + at, symbol) - base
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_scaled(base, at, operation, value):
     """Microseconds as the unit of the schema; what decoding can't have made is refused."""
     if operation != TIMESTAMP_MILLIS and (value < 0 or value >= DAY_MICROS):
@@ -127,7 +128,7 @@ def write_scaled(base, at, operation, value):
     return write_number(base + at, value) - base
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_decimal(base, at, limit, row, address):
     """128 bits as big-endian two's complement: as short as they go, or filling the size of a fixed."""
     low = np.uint64(load_i64(address))
@@ -155,7 +156,7 @@ def write_decimal(base, at, limit, row, address):
     return at + size
 
 
-@njit(nogil=True, cache=True)
+@inner
 def decimal_byte(high, low, index):
     """Byte ``index`` of 128 bits, 0 the lowest."""
     if index < 8:
@@ -163,7 +164,7 @@ def decimal_byte(high, low, index):
     return (high >> np.uint64(8 * (index - 8))) & np.uint64(0xFF)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_uuid_text(base, at, address):
     """16 bytes as 36 lower-case characters (RFC 4122)."""
     to = write_number(base + at, np.int64(36))
@@ -178,7 +179,7 @@ def write_uuid_text(base, at, address):
     return to - base
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def write_leaf(base, at, limit, row, slot, entry):
     """One value: the position after it, or a negative code."""
     if is_null(slot, entry):
@@ -221,7 +222,7 @@ def write_leaf(base, at, limit, row, slot, entry):
     return at + size
 
 
-@njit(nogil=True, cache=True)
+@inner
 def encode_record(base, at, limit, entry, tables, trouble):
     """One record's value at position ``at`` of the output: the position after it, or a negative code.
 

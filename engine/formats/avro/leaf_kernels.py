@@ -14,7 +14,6 @@ record's bytes are kept.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.avro.operations import (
     DECIMAL_NOT_MINIMAL,
@@ -57,6 +56,7 @@ from engine.formats.columns.operations import (
     VALUES,
 )
 from engine.kernels.floats import double_of_float
+from engine.kernels.inner import inner
 from engine.kernels.memory import (
     SLACK,
     copy,
@@ -82,7 +82,7 @@ POWER_HIGH = np.array([power >> 64 for power in _POWERS], np.uint64)
 POWER_LOW = np.array([power & (2**64 - 1) for power in _POWERS], np.uint64)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_long_number(base, at, end):
     """A zigzag varint of two bytes and more; ``at < end``.
 
@@ -105,7 +105,7 @@ def read_long_number(base, at, end):
     return np.int64(0), np.int64(BAD), np.int64(ENDS_EARLY)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_number(base, at, end):
     """A zigzag varint of at most 64 bits: (value, position behind it or BAD, issue)."""
     if at >= end:
@@ -116,7 +116,7 @@ def read_number(base, at, end):
     return read_long_number(base, at, end)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_length(base, at, end):
     """A length with as many bytes behind it: (length, position behind the number or BAD, issue)."""
     length, at, issue = read_number(base, at, end)
@@ -129,7 +129,7 @@ def read_length(base, at, end):
     return length, at, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_string(base, size, at, end, row, memory, entry):
     """A string, bytes or a map's key into offsets and data."""
     length, at, issue = read_length(base, at, end)
@@ -152,7 +152,7 @@ def read_string(base, size, at, end, row, memory, entry):
     return at + length, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_enum(base, at, end, row, pool, pool_start, memory, entry):
     """An enum's index as its symbol's text, from the pool of all symbols."""
     index, at, issue = read_number(base, at, end)
@@ -173,7 +173,7 @@ def read_enum(base, at, end, row, pool, pool_start, memory, entry):
     return at, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_boolean(base, at, row, memory, entry):
     byte = load_u8(base + at)
     store_u8(memory + word(row, VALUES) + entry, np.uint8(byte & 1))
@@ -182,7 +182,7 @@ def read_boolean(base, at, row, memory, entry):
     return at + 1, np.int64(0) if byte <= 1 else np.int64(NOT_BOOLEAN)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_scaled(base, at, end, row, memory, entry):
     """Milliseconds as microseconds, and microseconds within a day; null where they don't fit."""
     value, at, issue = read_number(base, at, end)
@@ -207,7 +207,7 @@ def read_scaled(base, at, end, row, memory, entry):
     return at, issue if fits else kept
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_decimal(base, at, end, row, memory, entry):
     """Two's complement, big-endian, of any length, to 128 bits."""
     issue = np.int64(0)
@@ -250,7 +250,7 @@ def read_decimal(base, at, end, row, memory, entry):
     return at + length, issue if fits else np.int64(DECIMAL_RANGE)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def hex_digit(byte):
     """The value of a lower-case hexadecimal digit, 255 for any other byte."""
     if 48 <= byte <= 57:
@@ -260,7 +260,7 @@ def hex_digit(byte):
     return np.uint8(255)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_uuid_text(base, at, end, row, memory, entry):
     """36 characters in RFC 4122's lower-case form to 16 bytes; null for any other text."""
     length, at, issue = read_length(base, at, end)
@@ -285,7 +285,7 @@ def read_uuid_text(base, at, end, row, memory, entry):
     return at + length, issue if fits else np.int64(UUID_FORM)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_leaf(base, size, at, end, row, pool, pool_start, memory, entry):
     """One value of the operation's type into entry ``entry`` of its column: (position or negative, issue)."""
     operation = word(row, OPERATION)

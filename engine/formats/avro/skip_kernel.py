@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.avro.leaf_kernels import BAD, read_length, read_number
 from engine.formats.avro.operations import (
@@ -21,10 +20,11 @@ from engine.formats.avro.operations import (
     SKIP_VARINT,
     TOO_DEEP,
 )
+from engine.kernels.inner import inner
 from engine.kernels.memory import set_word, word
 
 
-@njit(nogil=True, cache=True)
+@inner
 def skip_leaf(base, at, end, operation, size):
     """After a value without parts: (position or BAD, issue)."""
     if operation == SKIP_VARINT:
@@ -39,7 +39,7 @@ def skip_leaf(base, at, end, operation, size):
     return at + size, np.int64(0)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def next_item(base, at, end, is_map, has_bytes, left):
     """Before a list's next item: (items left after it, -1 at the list's end; position or BAD; issue).
 
@@ -66,7 +66,7 @@ def next_item(base, at, end, is_map, has_bytes, left):
     return left, at, issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def skip_value(base, at, end, tables, root):
     """The position after a value of any Avro type: (position or BAD, issue).
 

@@ -9,7 +9,6 @@ stack, are addresses too.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.columns.maps import TEXT_KEY, has_key_twice, take_back_list
 from engine.formats.columns.operations import (
@@ -36,6 +35,7 @@ from engine.formats.columns.operations import (
     VALID,
     VALUES,
 )
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_i32, set_word, store_i32, store_i64, store_u8, word
 
 # A position that means: the arena is full.
@@ -44,7 +44,7 @@ NO_ROOM = -2
 NEEDS_ROOM = -1
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def null_leaf(row, memory, entry):
     """Entry ``entry`` of a leaf's column becomes null; what lies under it is set to zero, not left as it was."""
     operation = word(row, OPERATION)
@@ -69,7 +69,7 @@ def null_leaf(row, memory, entry):
         store_u8(memory + word(row, VALID) + entry, np.uint8(0))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def fill_null(arena, first, last, entry):
     """Null for the operations ``first <= at < last``, which all lie on one level."""
     memory = arena.memory
@@ -91,7 +91,7 @@ def fill_null(arena, first, last, entry):
         at += 1
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def next_element(arena, level):
     """The next free entry of a level, or NO_ROOM."""
     entry = word(arena.counts, level)
@@ -101,7 +101,7 @@ def next_element(arena, level):
     return entry
 
 
-@njit(nogil=True, cache=True)
+@inner
 def close_list(arena, step, row, entry, free, issue):
     """Where a list ends its entry ends too; a map with a key twice is null. Returns the issue."""
     memory, level = arena.memory, word(row, LEVEL)
@@ -118,7 +118,13 @@ def close_list(arena, step, row, entry, free, issue):
     return issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
+def copy_counts(to, source, level_count):
+    for level in range(level_count):
+        set_word(to, level, word(source, level))
+
+
+@inner(forceinline=True)
 def keep_record(arena, level_count, is_good):
     """A record's end: the entries of a good one stay, those of another are given back. Returns whether they stay."""
     begin, end = (arena.counts, arena.saved) if is_good else (arena.saved, arena.counts)

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.columns.operations import ARRAY, ARRAY_END, DATA, LEVEL, MAX_MAP_KEYS, OPERATION, ROW_BYTES, VALUES
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_i32, load_i64, load_u8, set_word, store_i32, word
 
 # Up to here every key is compared with every other, which is faster than hashing.
@@ -19,7 +19,7 @@ TABLE_ENTRIES = 2 * MAX_MAP_KEYS
 TEXT_KEY = 0
 
 
-@njit(nogil=True, cache=True)
+@inner
 def same_text(offsets, data, one, other):
     """Whether two entries of a string column are equal."""
     begin, other_begin = load_i32(offsets + 4 * one), load_i32(offsets + 4 * other)
@@ -32,7 +32,7 @@ def same_text(offsets, data, one, other):
     return True
 
 
-@njit(nogil=True, cache=True)
+@inner
 def number_key(values, width, entry):
     """A key that is a number, as 64 bits; those of 16 bytes are decimals that have no more."""
     if width == 1:
@@ -40,14 +40,14 @@ def number_key(values, width, entry):
     return np.int64(load_i32(values + 4 * entry)) if width == 4 else load_i64(values + width * entry)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def same_key(values, data, width, one, other):
     if width == TEXT_KEY:
         return same_text(values, data, one, other)
     return number_key(values, width, one) == number_key(values, width, other)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def hash_of_key(values, data, width, entry):
     """FNV-1a of a text; of a number its product with 2**64 over the golden ratio (Knuth, volume 3, 6.4)."""
     if width != TEXT_KEY:
@@ -58,7 +58,7 @@ def hash_of_key(values, data, width, entry):
     return place
 
 
-@njit(nogil=True, cache=True)
+@inner
 def has_key_twice(memory, key_row, begin, end, table, width):
     """Whether two of the keys ``begin <= entry < end`` are equal; ``table`` has room for TABLE_ENTRIES int32.
 
@@ -93,7 +93,7 @@ def has_key_twice(memory, key_row, begin, end, table, width):
     return False
 
 
-@njit(nogil=True, cache=True)
+@inner
 def take_back_list(arena, first, last, begin, free):
     """Give back the entries from ``begin`` on of a list's level, and all that lie in them.
 

@@ -9,7 +9,6 @@ Fixed-width buffers were measured when they were bound.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.columns.operations import (
     S_BIT_OFFSET,
@@ -20,6 +19,7 @@ from engine.formats.columns.operations import (
     S_OFFSETS,
     S_VALIDITY,
 )
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_i32, load_u8, word
 
 # Codes by which an encode kernel stops.
@@ -35,18 +35,18 @@ ENCODE_PROBLEM = {
 }
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def is_set(address, bit):
     """A bit of an Arrow bitmap, the lowest of a byte first."""
     return (load_u8(address + (bit >> 3)) >> np.uint8(bit & 7)) & 1 == 1
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def is_null(slot, entry):
     return word(slot, S_VALIDITY) != 0 and not is_set(word(slot, S_VALIDITY), entry + word(slot, S_BIT_OFFSET))
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def entry_of(slot, entry):
     """The entry that holds a string: its own, or one of the dictionary; BAD_INDEX where there is none such."""
     if word(slot, S_INDICES) != 0:
@@ -56,7 +56,7 @@ def entry_of(slot, entry):
     return entry
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def find_text(slot, entry):
     """A string in its column's data: (where it begins, or a negative code; its length)."""
     entry = entry_of(slot, entry)
@@ -69,7 +69,7 @@ def find_text(slot, entry):
     return begin, length
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def find_list(slot, entry):
     """A list's elements: (the first, or a negative code; after the last)."""
     begin = np.int64(load_i32(word(slot, S_OFFSETS) + 4 * entry))

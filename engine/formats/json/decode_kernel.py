@@ -13,7 +13,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, types
 
-from engine.formats.columns.fill_kernels import NEEDS_ROOM, NO_ROOM, close_list, fill_null, keep_record, next_element
+from engine.formats.columns.fill_kernels import (
+    NEEDS_ROOM,
+    NO_ROOM,
+    close_list,
+    copy_counts,
+    fill_null,
+    keep_record,
+    next_element,
+)
 from engine.formats.columns.maps import take_back_list
 from engine.formats.columns.operations import (
     ARRAY,
@@ -81,6 +89,7 @@ from engine.formats.json.skip_kernel import (
 )
 from engine.formats.json.string_kernels import BAD, QUOTE, note_no, note_yes
 from engine.formats.json.value_kernel import pass_colon, pass_space, read_leaf, read_name, read_string, trace_event
+from engine.kernels.inner import inner
 from engine.kernels.memory import (
     addresses_of,
     load_i32,
@@ -119,7 +128,7 @@ _DECODE_BLOCK = types.int64(
 )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def worse(kept, issue, step):
     """The issue to tell of: the first, but what the columns lack before a mere spelling."""
     if issue != 0 and (kept == 0 or (kept & 0xFF >= FIRST_SPELLING and issue < FIRST_SPELLING)):
@@ -127,7 +136,7 @@ def worse(kept, issue, step):
     return kept
 
 
-@njit(nogil=True, cache=True)
+@inner
 def begin_element(arena, report, base, size, at, end, frame):
     """The next element of a list or map: (its value's operation, entry, position or negative, issue)."""
     step = word(frame, F_STEP)
@@ -151,7 +160,7 @@ def begin_element(arena, report, base, size, at, end, frame):
     return step + 2, entry, at, issue if issue != 0 and at >= 0 else spaced
 
 
-@njit(nogil=True, cache=True)
+@inner
 def end_container(arena, tables, frame):
     """At an object's or a list's closing bracket: the issue."""
     step, entry = word(frame, F_STEP), word(frame, F_ENTRY)
@@ -170,7 +179,7 @@ def end_container(arena, tables, frame):
     return close_list(arena, last, arena.program + ROW_BYTES * last, entry, free, np.int64(0))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def open_container(arena, tables, base, at, end, step, entry, frame):
     """At the bracket of an object or list that has a column: (position behind it, whether it is empty, issue)."""
     row = arena.program + ROW_BYTES * step
@@ -195,7 +204,7 @@ def open_container(arena, tables, base, at, end, step, entry, frame):
     return at, at < end and load_u8(base + at) == closing, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def is_opened_by(row, byte):
     """Whether the byte is the bracket that this operation's values begin with."""
     operation = word(row, OPERATION)
@@ -204,7 +213,7 @@ def is_opened_by(row, byte):
     return operation == ARRAY and byte == OPEN_ARRAY
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def begin_member(tables, base, at, end, frame):
     """A member of an object up to its value: (operation of the value, or -1 where the value was read over; position
     or BAD; issue)."""
@@ -232,7 +241,7 @@ def begin_member(tables, base, at, end, frame):
     return np.int64(-1), at, np.int64(MEMBER_TWICE if member >= 0 else NO_MEMBER)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def begin_record(base, at, end):
     """(position of the value's first byte, issue)."""
     issue = np.int64(0)
@@ -250,7 +259,7 @@ def begin_record(base, at, end):
     return at, issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def end_record(base, at, end, report):
     """Behind the whole value: the issue."""
     if at == end:
@@ -262,7 +271,7 @@ def end_record(base, at, end, report):
     return np.int64(ODD_SPACE if skip_space(base, at, end) == end else MORE_BEHIND)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def decode_record(arena, tables, base, size, at, end, record):
     """One record's columns: what is wrong with it, 0 for nothing, NEEDS_ROOM where the arena is full."""
     step, entry, depth = np.int64(0), np.int64(record), np.int64(0)
@@ -326,7 +335,7 @@ def decode_record(arena, tables, base, size, at, end, record):
     return worse(kept, issue, np.int64(0))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def judge(tables, issue):
     """(issue, form) of a record that was read: one that nothing keeps from being exact must have a form."""
     report = tables.report
@@ -350,8 +359,8 @@ def decode_block(block, arena_tables, json_tables, forms, first, without_form, m
     """
     data, start, length, state, issues = block
     arena, tables = addresses_of(arena_tables), addresses_of(json_tables)
-    arena_tables.saved[:] = arena_tables.counts
     level_count, last = arena_tables.counts.shape[0], arena_tables.program.shape[0] // ROW_WIDTH - 1
+    copy_counts(arena.saved, arena.counts, level_count)
     base, size, report = data.ctypes.data, data.shape[0], tables.report
     for record in range(first, start.shape[0]):
         issue = np.int64(0)
@@ -373,7 +382,7 @@ def decode_block(block, arena_tables, json_tables, forms, first, without_form, m
             issue, form = judge(tables, issue)
             learnable = may_learn and record != without_form and word(report, R_TRACE) < MAX_TRACE
             if issue == NO_FORM and learnable:
-                arena_tables.counts[:] = arena_tables.saved
+                copy_counts(arena.counts, arena.saved, level_count)
                 set_word(report, R_STOP, np.int64(STOP_NO_FORM))
                 return record
         issues[record] = issue

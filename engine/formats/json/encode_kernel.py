@@ -27,6 +27,7 @@ from engine.formats.json.skip_kernel import (
 )
 from engine.formats.json.string_kernels import write_text
 from engine.kernels.bits import double_of_bits
+from engine.kernels.inner import inner
 from engine.kernels.memory import (
     addresses_of,
     copy,
@@ -66,13 +67,13 @@ LIST_WORDS = 2
 _ENCODE_ROWS = types.int64(tuple_of(EncodeTables), read_only(types.uint8), types.int64, tuple_of(Output), types.int64)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def write_null(base, at):
     store_i32(base + at, np.int32(NULL_WORD))
     return at + 4
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def write_comma(base, at, opening, traits):
     """Before a member or element, unless it is the first after the opening bracket."""
     if load_u8(base + at - 1) == opening:
@@ -82,7 +83,7 @@ def write_comma(base, at, opening, traits):
     return at + (2 if traits & SPACE_AFTER_COMMA else 1)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_string(base, at, limit, slot, entry, traits):
     """A string from plain or dictionary-encoded columns: the position after it, or what is wrong."""
     begin, length = find_text(slot, entry)
@@ -91,7 +92,7 @@ def write_string(base, at, limit, slot, entry, traits):
     return write_text(base, at, limit, word(slot, S_DATA) + begin, length, traits)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_name_of_number(base, at, value):
     """What Python and JavaScript call a double that JSON has no name for."""
     if np.isnan(value):
@@ -104,7 +105,7 @@ def write_name_of_number(base, at, value):
     return at + 8
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_leaf(base, at, limit, operation, slot, entry, traits):
     """One value that is not null: the position after it, or a negative code."""
     if operation == E_STRING:
@@ -125,7 +126,7 @@ def write_leaf(base, at, limit, operation, slot, entry, traits):
     return at + 5
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_member(base, at, limit, row, slot, entry, pool, traits):
     """A member's name, and its null: (position, or a negative code; whether the value is done with)."""
     null = word(row, E_SLOT) < 0 or is_null(slot, entry)
@@ -140,7 +141,7 @@ def write_member(base, at, limit, row, slot, entry, pool, traits):
     return write_null(base, at) if null else at, null
 
 
-@njit(nogil=True, cache=True)
+@inner
 def encode_record(base, at, limit, entry, tables, pool, traits, trouble):
     """One record's text at position ``at`` of the output: the position after it, or a negative code."""
     step, top = np.int64(0), tables.stack

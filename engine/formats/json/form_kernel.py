@@ -9,7 +9,6 @@ each member its rank within its object, times two, with that in the last bit.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.json.operations import (
     M_OBJECT,
@@ -22,17 +21,18 @@ from engine.formats.json.operations import (
     R_TRACE,
     R_YES,
 )
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_i32, set_word, word
 
 
-@njit(nogil=True, cache=True)
+@inner
 def clear_ranks(ranks, object_count):
     for index in range(object_count):
         set_word(ranks, 2 * index, np.int64(-1))
         set_word(ranks, 2 * index + 1, np.int64(0))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def fits(tables, form):
     """Whether the record just read is what the form at an address makes of its columns."""
     report = tables.report
@@ -61,7 +61,7 @@ def fits(tables, form):
     return True
 
 
-@njit(nogil=True, cache=True)
+@inner
 def find_form(tables):
     """The number of a form that fits, the last one's first, then the newest; -1 for none."""
     report = tables.report

@@ -9,7 +9,6 @@ exponent and in how they write it: the traits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.json.operations import (
     ENDS_EARLY,
@@ -32,6 +31,7 @@ from engine.formats.json.operations import (
 from engine.formats.json.string_kernels import BAD, note_no, note_yes
 from engine.kernels.bits import bits_of_double
 from engine.kernels.doubles import nearest_double, shortest_digits
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_u8, store_u8
 
 MINUS, PLUS, POINT, ZERO, NINE = 45, 43, 46, 48, 57
@@ -41,7 +41,7 @@ MOST_DIGITS = 19
 LARGEST_EXPONENT = 100_000
 
 
-@njit(nogil=True, cache=True)
+@inner
 def end_of_number(base, at, end):
     """By the grammar of RFC 8259: (position behind the number or BAD, whether it is an integer's; or the issue)."""
     if at < end and load_u8(base + at) == MINUS:
@@ -76,7 +76,7 @@ def end_of_number(base, at, end):
     return at, integer
 
 
-@njit(nogil=True, cache=True)
+@inner
 def integer_of(base, at, stop):
     """(value, whether it is within 64 bits)."""
     negative = load_u8(base + at) == MINUS
@@ -93,7 +93,7 @@ def integer_of(base, at, stop):
     return np.int64(total), total < np.uint64(1 << 63)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def double_of(base, at, stop, report, scratch):
     """A number's double: (value, issue). What its spelling shows is noted; ``scratch`` has LONGEST_NUMBER bytes."""
     begin = at
@@ -140,7 +140,7 @@ def double_of(base, at, stop, report, scratch):
     return value, np.int64(0)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def digits_of(value):
     """(digits uint64, how many, the exponent of the first) of a finite double's size."""
     if value == 0.0:
@@ -154,7 +154,7 @@ def digits_of(value):
     return digits, count, power + count - 1
 
 
-@njit(nogil=True, cache=True)
+@inner
 def exponent_trait(exponent):
     """The trait that decides whether a number of this size has an exponent; 0: it never has."""
     if exponent >= 21:
@@ -172,7 +172,7 @@ def exponent_trait(exponent):
     return np.int64(EXPONENT_AT_MINUS_6 if exponent == -6 else EXPONENT_FROM_MINUS_7)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def note_spelling(base, mark, stop, pointed, value, report):
     """Notes what a double's spelling shows, its exponent being ``mark <= position < stop``; returns the traits shown.
 
@@ -207,7 +207,7 @@ def note_spelling(base, mark, stop, pointed, value, report):
     return shown
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_unsigned(to, value):
     """Decimal digits at an address: the address behind them."""
     count = np.int64(1)
@@ -222,7 +222,7 @@ def write_unsigned(to, value):
     return to + count
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_integer(to, value):
     if value < 0:
         store_u8(to, np.uint8(MINUS))
@@ -230,14 +230,14 @@ def write_integer(to, value):
     return write_unsigned(to, np.uint64(value))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_zeros(to, count):
     for index in range(count):
         store_u8(to + index, np.uint8(ZERO))
     return to + count
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_pointed(to, digits, count, whole):
     """``digits`` with a point behind the first ``whole`` of them: the address behind."""
     stop = write_unsigned(to, digits)
@@ -247,7 +247,7 @@ def write_pointed(to, digits, count, whole):
     return stop + 1
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_double(begin, value, traits):
     """A finite double as the traits say, at most LONGEST_NUMBER bytes at an address: how many."""
     to = begin
@@ -272,7 +272,7 @@ def write_double(begin, value, traits):
     return to - begin
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_exponent(to, digits, count, exponent, traits):
     if count > 1:
         to = write_pointed(to, digits, count, np.int64(1))

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.json.number_kernels import end_of_number
 from engine.formats.json.operations import (
@@ -18,6 +17,7 @@ from engine.formats.json.operations import (
     TOO_DEEP,
 )
 from engine.formats.json.string_kernels import BACKSLASH, BAD, BYTE_OF, QUOTE, find_end, read_hex
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_i32, load_u8, load_u64, store_u8
 from engine.kernels.utf8 import is_utf8
 
@@ -31,14 +31,14 @@ FALS_WORD = int.from_bytes(b"fals", "little")
 INFINITY_WORD = np.uint64(int.from_bytes(b"Infinity", "little"))
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def skip_space(base, at, end):
     while at < end and load_u8(base + at) in (32, 9, 10, 13):
         at += 1
     return at
 
 
-@njit(nogil=True, cache=True)
+@inner
 def literal_at(base, at, end):
     """Which literal begins there, and its length, 0 for none.
 
@@ -62,7 +62,7 @@ def literal_at(base, at, end):
     return np.int64(NO_LITERAL), np.int64(0)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def skip_string(base, at, end):
     """From the opening quote: (position behind the string or BAD, issue)."""
     begin = at + 1
@@ -86,7 +86,7 @@ def skip_string(base, at, end):
     return stop + 1, np.int64(0)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def skip_scalar(base, at, end):
     """A literal or a number: (position behind it or BAD, issue)."""
     _, length = literal_at(base, at, end)
@@ -96,7 +96,7 @@ def skip_scalar(base, at, end):
     return stop, issue if stop < 0 else np.int64(0)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def skip_json(base, at, end, stack):
     """From a value's first byte: (position behind it or BAD, issue). ``stack`` has MAX_DEPTH bytes."""
     depth = np.int64(0)

@@ -9,7 +9,7 @@ the text, or of the output, before anything is read or written there.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
 from engine.formats.columns.slot_kernels import NO_ROOM, NOT_REPRESENTABLE
 from engine.formats.json.operations import (
@@ -32,7 +32,9 @@ from engine.formats.json.operations import (
     R_YES,
     UPPER_HEX,
 )
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_u8, set_word, store_u8, word
+from engine.kernels.types import read_only, writable
 from engine.kernels.utf8 import is_utf8
 
 BAD = -1
@@ -80,17 +82,17 @@ HEX_LOWER = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
 HEX_UPPER = np.frombuffer(b"0123456789ABCDEF", np.uint8).copy()
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def note_yes(report, traits):
     set_word(report, R_YES, word(report, R_YES) | traits)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def note_no(report, traits):
     set_word(report, R_NO, word(report, R_NO) | traits)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def find_end(base, at, end):
     """Behind a string's opening quote: (position of the closing one, or BAD; classes of its plain bytes, with ENDS_RUN
     where it has escapes, or the issue)."""
@@ -111,7 +113,7 @@ def find_end(base, at, end):
     return np.int64(BAD), np.int64(ENDS_EARLY)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def has_line_separator(base, at, end):
     """Whether U+2028 or U+2029 stands there in UTF-8."""
     while at + 2 < end:
@@ -121,7 +123,7 @@ def has_line_separator(base, at, end):
     return False
 
 
-@njit(nogil=True, cache=True)
+@inner
 def check_plain(base, at, stop, classes, report):
     """Notes what a string's plain bytes deny; False where it is not UTF-8."""
     if classes & NOT_ASCII:
@@ -133,7 +135,7 @@ def check_plain(base, at, stop, classes, report):
     return True
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_hex(base, at, end):
     """Four hexadecimal digits: (their value or BAD, UPPER_HEX in bit 0 for upper-case letters and bit 1 for lower)."""
     if at + 4 > end:
@@ -156,7 +158,7 @@ def read_hex(base, at, end):
     return value, letters
 
 
-@njit(nogil=True, cache=True)
+@inner
 def store_utf8(to, point):
     """A code point in UTF-8: the address behind it."""
     if point < 0x80:
@@ -178,7 +180,7 @@ def store_utf8(to, point):
     return to + 4
 
 
-@njit(nogil=True, cache=True)
+@inner
 def trait_of(point):
     """The trait by which a character outside ASCII is escaped."""
     if point >= 0x10000:
@@ -186,7 +188,7 @@ def trait_of(point):
     return np.int64(ESCAPED_LINE_SEPARATORS if point in (0x2028, 0x2029) else ASCII_ONLY)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def note_code(point, letters, report):
     """Notes what a hexadecimal escape of a code point shows; the issue where nobody escapes it so."""
     if letters & 1:
@@ -206,7 +208,7 @@ def note_code(point, letters, report):
     return np.int64(0) if trait else np.int64(ODD_ESCAPE)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_code(base, at, end, report):
     """Behind ``\\u``: (code point, -1 for half a pair, or BAD - 1 for no digits; position behind it; issue)."""
     unit, letters = read_hex(base, at, end)
@@ -223,7 +225,7 @@ def read_code(base, at, end, report):
     return np.int64(BAD), at, np.int64(LONE_SURROGATE)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def unescape(base, at, stop, to, report):
     """The string ``at <= position < stop``, which ``find_end`` found, at the address ``to``: (length or BAD, issue).
 
@@ -261,7 +263,7 @@ def unescape(base, at, stop, to, report):
     return out - to, issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_code(to, unit, traits):
     """``\\u`` and four digits: the address behind them."""
     store_u8(to, np.uint8(BACKSLASH))
@@ -272,7 +274,7 @@ def write_code(to, unit, traits):
     return to + 6
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_escape(to, source, left, traits):
     """The first character at ``source``, of ``left`` bytes, escaped as the traits say, or plain where they don't:
     (address behind it, bytes of it read, 0 where they are not UTF-8)."""
@@ -300,7 +302,7 @@ def write_escape(to, source, left, traits):
     return write_code(to, 0xDC00 + ((point - 0x10000) & 0x3FF), traits), np.int64(size)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def write_text(base, at, limit, source, length, traits):
     """A string in its quotes, as the traits say: the position behind it, or a negative code."""
     escaped = traits | ALWAYS_ESCAPED
@@ -330,10 +332,18 @@ def write_text(base, at, limit, source, length, traits):
     return to + 1 - base
 
 
+_SPELL = types.int64(writable(types.uint8), read_only(types.uint8), types.int64, types.int64)
+
+
+@njit(_SPELL, nogil=True, cache=True)
+def _spell(out, source, length, traits):
+    return write_text(out.ctypes.data, np.int64(0), np.int64(out.shape[0]), source.ctypes.data, length, traits)
+
+
 def spell(text: str, traits: int) -> bytes:
     """A string in its quotes, as the traits say."""
     source = np.frombuffer(text.encode(errors="surrogatepass") + bytes(8), np.uint8)
     length = len(source) - 8
     out = np.empty(LONGEST_ESCAPE * length + 2 * ROOM, np.uint8)
-    size = write_text(out.ctypes.data, 0, len(out), source.ctypes.data, length, traits)
+    size = _spell(out, source, length, traits)
     return out[: max(size, 0)].tobytes()

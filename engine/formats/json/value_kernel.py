@@ -10,7 +10,6 @@ why) or NO_ROOM.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.columns.fill_kernels import NO_ROOM
 from engine.formats.columns.operations import (
@@ -62,6 +61,7 @@ from engine.formats.json.skip_kernel import (
 )
 from engine.formats.json.string_kernels import BAD, QUOTE, check_plain, find_end, note_no, note_yes, unescape
 from engine.kernels.bits import bits_of_double
+from engine.kernels.inner import inner
 from engine.kernels.memory import (
     SLACK,
     copy_text,
@@ -76,7 +76,7 @@ from engine.kernels.memory import (
 )
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def trace_event(report, trace, event):
     count = word(report, R_TRACE)
     if count < MAX_TRACE:
@@ -84,7 +84,7 @@ def trace_event(report, trace, event):
         set_word(report, R_TRACE, count + 1)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def same_bytes(one, other, size):
     at = np.int64(0)
     while at + 8 <= size:
@@ -98,7 +98,7 @@ def same_bytes(one, other, size):
     return True
 
 
-@njit(nogil=True, cache=True)
+@inner
 def find_member(tables, place, name, size):
     """An object's member by its unescaped name: its number, or -1. ``place`` is the object's row."""
     if word(place, O_COUNT) == 0:
@@ -118,7 +118,7 @@ def find_member(tables, place, name, size):
     return np.int64(-1)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_name(tables, base, at, end, place, previous):
     """From a name's opening quote: (member, -1 for an unknown one; position behind the name or BAD; issue)."""
     if at >= end:
@@ -155,7 +155,7 @@ def read_name(tables, base, at, end, place, previous):
     return member, stop + 1, issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_string(base, size, at, end, row, memory, entry, report):
     """From the opening quote, into offsets and data: (position behind the string or negative, issue)."""
     at += 1
@@ -184,7 +184,7 @@ def read_string(base, size, at, end, row, memory, entry, report):
     return stop + 1, issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_number(base, at, end, row, memory, entry, report, scratch):
     """A number into a column of integers or doubles: (position behind it or BAD, issue)."""
     stop, integer = end_of_number(base, at, end)
@@ -211,7 +211,7 @@ def read_number(base, at, end, row, memory, entry, report, scratch):
     return stop, issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_other(tables, base, at, end, row, memory, entry):
     """A literal, or what the column does not take: (position behind it or BAD, issue)."""
     operation = word(row, OPERATION)
@@ -231,7 +231,7 @@ def read_other(tables, base, at, end, row, memory, entry):
     return at, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_leaf(tables, base, size, at, end, row, memory, entry):
     """A value that is neither null nor taken apart into others: (position behind it or negative, issue)."""
     byte = load_u8(base + at)
@@ -245,7 +245,7 @@ def read_leaf(tables, base, size, at, end, row, memory, entry):
     return read_other(tables, base, at, end, row, memory, entry)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def pass_space(base, at, end, trait, report):
     """Behind a comma or colon: (position of what follows, issue); one space there is a trait."""
     if at < end and load_u8(base + at) > 32:
@@ -257,7 +257,7 @@ def pass_space(base, at, end, trait, report):
     return skip_space(base, at, end), np.int64(ODD_SPACE)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def pass_colon(base, at, end, report):
     """Behind a name: (position of the value or BAD, issue)."""
     issue = np.int64(0)

@@ -9,7 +9,6 @@ NO_ROOM says that they found none.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.protobuf.operations import (
     ALWAYS,
@@ -46,18 +45,19 @@ from engine.formats.protobuf.operations import (
 )
 from engine.formats.protobuf.wire_kernels import NO_ROOM
 from engine.kernels.floats import double_of_float
+from engine.kernels.inner import inner
 from engine.kernels.memory import SLACK, copy_text, load_i32, store_i32, store_i64, store_u8, word
 
 ROW_BYTES = 8 * ROW_WIDTH
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def set_valid(row, memory, entry, flag):
     if word(row, VALID) >= 0:
         store_u8(memory + word(row, VALID) + entry, np.uint8(flag))
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def store_number(row, memory, entry, bits):
     """A number's bits, sign or zeros in front, as the column holds it."""
     store = word(row, STORE)
@@ -75,7 +75,7 @@ def store_number(row, memory, entry, bits):
         store_i64(values + 8 * entry, double_of_float(bits))
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def null_leaf(row, memory, entry):
     """Entry ``entry`` of a leaf's column becomes null; what lies under it is set to zero, not left as it was."""
     if word(row, STORE) == STORE_BYTES:
@@ -86,7 +86,7 @@ def null_leaf(row, memory, entry):
     set_valid(row, memory, entry, 0)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def put_bytes(row, memory, entry, source, length, source_room):
     """Bytes into offsets and data: NO_ROOM, or whether any is outside ASCII."""
     slot = memory + word(row, VALUES) + 4 * entry
@@ -97,7 +97,7 @@ def put_bytes(row, memory, entry, source, length, source_room):
     return np.int64(copy_text(memory + word(row, DATA) + begin, source, length, source_room))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def put_number_text(row, memory, entry, number):
     """A number in decimal, for an enum that has no symbol for it: NO_ROOM or 0."""
     slot = memory + word(row, VALUES) + 4 * entry
@@ -120,7 +120,7 @@ def put_number_text(row, memory, entry, number):
     return np.int64(0)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def symbol_of(table, number):
     """The place of a number among an enum's numbers, or -1."""
     count, least = word(table, E_COUNT), word(table, E_LEAST)
@@ -136,7 +136,7 @@ def symbol_of(table, number):
     return low if low < count and word(table, E_NUMBERS + low) == number else np.int64(-1)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def put_symbol(row, memory, entry, number, tables):
     """An enum's number as its symbol's text: (NO_ROOM or not negative, issue)."""
     table = tables.enums + 8 * word(row, PARAMETER)
@@ -155,7 +155,7 @@ def put_symbol(row, memory, entry, number, tables):
     return put_bytes(row, memory, entry, tables.pool + source, length, length + SLACK), np.int64(0)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def absent_leaf(row, memory, entry, tables):
     """What the column shows where the field is absent: null, or its default. (NO_ROOM or not negative, issue.)"""
     presence, kind = word(row, PRESENCE), word(row, KIND)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, types
 
-from engine.formats.columns.fill_kernels import NEEDS_ROOM, keep_record
+from engine.formats.columns.fill_kernels import NEEDS_ROOM, copy_counts, keep_record
 from engine.formats.columns.operations import ISSUE_BITS
 from engine.formats.columns.tables import Arena, Block
 from engine.formats.confluent_framing import FRAMED
@@ -64,6 +64,7 @@ from engine.formats.protobuf.operations import (
     WIRE_VARINT,
 )
 from engine.formats.protobuf.wire_kernels import NO_ROOM, read_length, read_varint, skip_field
+from engine.kernels.inner import inner
 from engine.kernels.memory import addresses_of, load_i32, load_u8, set_word, store_i32, store_u8, word
 from engine.kernels.types import Bytes, Ints, Words, read_only, tuple_of
 
@@ -85,7 +86,7 @@ _DECODE_BLOCK = types.int64(
 )
 
 
-@njit(nogil=True, cache=True)
+@inner
 def find_field(program, fields, closing, number):
     """The operation of a field of the message that ends at ``closing``, or -1."""
     row = program + ROW_BYTES * closing
@@ -104,7 +105,7 @@ def find_field(program, fields, closing, number):
     return np.int64(-1)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def pass_field(arena, tables, step, entry, free):
     """The field ``step`` is over: a list ends, any other was absent. (NO_ROOM or not negative, issue.)"""
     row = arena.program + ROW_BYTES * step
@@ -119,7 +120,7 @@ def pass_field(arena, tables, step, entry, free):
     return np.int64(0), np.int64(0)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def next_element(arena, row, entry):
     """A new element of the list's entry, which is the last one of its level: its own entry, or NO_ROOM."""
     level = word(row, LEVEL)
@@ -131,7 +132,7 @@ def next_element(arena, row, entry):
     return element
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_elements(base, size, at, end, tag, row, arena, tables, entry, free):
     """One element of a list of leaves, or as many as are packed: (position, BAD or NO_ROOM; issue)."""
     issue = np.int64(0)
@@ -157,7 +158,7 @@ def read_elements(base, size, at, end, tag, row, arena, tables, entry, free):
     return at, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def accepts(row, tag):
     """What a field makes of a tag with its number: 0 nothing, 1 its value, 2 a list's elements in the other way."""
     if word(row, TAG) == tag or word(row, OPERATION) == OPAQUE:
@@ -173,7 +174,7 @@ def accepts(row, tag):
     return 2 if wire == wanted else 0
 
 
-@njit(nogil=True, cache=True)
+@inner
 def pass_until(arena, tables, step, number, entry, free, kept):
     """Pass the fields below a number: (the first one that is not, or NO_ROOM; the record's issue)."""
     row = arena.program + ROW_BYTES * step
@@ -188,7 +189,7 @@ def pass_until(arena, tables, step, number, entry, free, kept):
     return step, kept
 
 
-@njit(nogil=True, cache=True)
+@inner
 def look_up(program, fields, closing, step, tag):
     """The field of a tag that is not the one of ``step``, up to which all are passed: (its operation, or -1; issue)."""
     number = tag >> 3
@@ -200,7 +201,7 @@ def look_up(program, fields, closing, step, tag):
     return step, np.int64(NOT_AS_DECLARED) if how == 2 else np.int64(0)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def pass_value(base, at, end, tag, arena, step, entry, free):
     """What no column holds, or more of a map that has ended, which is then null: (position or BAD; issue)."""
     at, issue = skip_field(base, at, end, tag, free)
@@ -213,7 +214,7 @@ def pass_value(base, at, end, tag, arena, step, entry, free):
     return at, np.int64(MAP_IN_PIECES)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_message(arena, row, used, is_late, entry):
     """A message begins: (its entry, or NO_ROOM; its first operation)."""
     if word(row, OPERATION) == MESSAGES:
@@ -225,7 +226,7 @@ def open_message(arena, row, used, is_late, entry):
     return entry, first
 
 
-@njit(nogil=True, cache=True)
+@inner
 def decode_record(base, size, at, end, record, last, arena, tables):
     """One record's columns: what is wrong with it, 0 for nothing, NEEDS_ROOM where the arena is full.
 
@@ -299,8 +300,8 @@ def decode_block(block, arena_tables, message_tables, header, may_grow):
     """
     data, start, length, state, issues = block
     arena, tables = addresses_of(arena_tables), addresses_of(message_tables)
-    arena_tables.saved[:] = arena_tables.counts
     level_count, last = arena_tables.counts.shape[0], arena_tables.program.shape[0] // ROW_WIDTH - 1
+    copy_counts(arena.saved, arena.counts, level_count)
     base, size = data.ctypes.data, data.shape[0]
     for record in range(start.shape[0]):
         issue = np.int64(0)

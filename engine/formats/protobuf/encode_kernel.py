@@ -31,6 +31,7 @@ from engine.formats.protobuf.operations import (
     WIRE_BYTES,
 )
 from engine.formats.protobuf.write_kernels import ROOM, load_bits, put_bits, put_leaf, put_tag, put_varint
+from engine.kernels.inner import inner
 from engine.kernels.memory import addresses_of, copy, set_word, word
 from engine.kernels.types import tuple_of
 
@@ -40,7 +41,7 @@ FRAME_WORDS = 3
 _ENCODE_ROWS = types.int64(tuple_of(EncodeTables), tuple_of(Output), types.int64)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def put_elements(base, at, floor, row, slot, entry):
     """A list of leaves, packed or each with its tag."""
     begin, end = find_list(slot, entry)
@@ -69,7 +70,7 @@ def put_elements(base, at, floor, row, slot, entry):
     return at
 
 
-@njit(nogil=True, cache=True)
+@inner
 def encode_record(base, at, floor, entry, program, last, slots, stack, trouble):
     """One record's message, ending before ``at``: the position of its first byte, or a negative code."""
     step, depth = last - 1, np.int64(0)

@@ -9,7 +9,6 @@ from FIRST_KEPT on leaves the column null or, where the value is the same, fille
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.protobuf.column_kernels import null_leaf, put_bytes, put_symbol, set_valid, store_number
 from engine.formats.protobuf.operations import (
@@ -39,11 +38,12 @@ from engine.formats.protobuf.operations import (
 )
 from engine.formats.protobuf.time_kernels import read_message_leaf
 from engine.formats.protobuf.wire_kernels import BAD, NO_ROOM, read_length, read_varint
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_i32, load_i64, word
 from engine.kernels.utf8 import is_utf8
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_bits(base, at, end, kind):
     """A number of any kind: (its bits, sign-extended or with zeros in front; position or BAD; issue)."""
     if kind <= LAST_VARINT:
@@ -75,7 +75,7 @@ def read_bits(base, at, end, kind):
     return load_i64(base + at), at + 8, np.int64(0)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_bytes(base, size, at, end, row, memory, entry):
     """A string or bytes: (position, BAD or NO_ROOM; issue)."""
     length, at, issue = read_length(base, at, end)
@@ -95,7 +95,7 @@ def read_bytes(base, size, at, end, row, memory, entry):
     return at + length, issue
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_leaf(base, size, at, end, row, memory, entry, is_again, tables, free):
     """One value of the operation's kind into entry ``entry`` of its column: (position, BAD or NO_ROOM; issue)."""
     kind = word(row, KIND)

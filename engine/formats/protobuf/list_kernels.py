@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.columns.maps import TEXT_KEY, has_key_twice
 from engine.formats.protobuf.column_kernels import ROW_BYTES, null_leaf, set_valid
@@ -34,10 +33,11 @@ from engine.formats.protobuf.operations import (
     VALID,
     VALUES,
 )
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_i32, load_u8, set_word, store_i32, store_u8, word
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def key_width(row):
     """The bytes that an entry of a map's keys takes, or TEXT_KEY."""
     store = word(row, STORE)
@@ -46,7 +46,7 @@ def key_width(row):
     return np.int64(TEXT_KEY if store == STORE_BYTES else 8 if store == STORE_LONG else 16)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def null_rows(arena, first, last, entry):
     """Null for the operations ``first <= at < last``, which all lie on one level and have not been filled."""
     at = first
@@ -65,7 +65,7 @@ def null_rows(arena, first, last, entry):
         at += 1
 
 
-@njit(nogil=True, cache=True)
+@inner
 def take_back(arena, first, last, entry, free):
     """Null for operations that may have been filled: their lists give back their elements, and all that lie in them.
 
@@ -96,7 +96,7 @@ def take_back(arena, first, last, entry, free):
         at += 1
 
 
-@njit(nogil=True, cache=True)
+@inner
 def settle_oneof(arena, step, passed, entry, free):
     """A field of a oneof is set: the others are no longer. The issue, where one of them was.
 
@@ -114,7 +114,7 @@ def settle_oneof(arena, step, passed, entry, free):
     return issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def end_list(arena, step, entry, free):
     """Where a list ends its entry ends too; a map with a key twice is null. The issue."""
     row = arena.program + ROW_BYTES * step

@@ -8,7 +8,6 @@ Source: ``timestamp.proto`` and ``duration.proto`` of Protobuf's well-known type
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.protobuf.column_kernels import null_leaf, set_valid, store_number
 from engine.formats.protobuf.operations import (
@@ -31,6 +30,7 @@ from engine.formats.protobuf.operations import (
     VALUES,
 )
 from engine.formats.protobuf.wire_kernels import BAD, read_length, read_varint, skip_field
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_u8, store_i64, word
 
 ROW_BYTES = 8 * ROW_WIDTH
@@ -40,7 +40,7 @@ MAX_MICROS_SECONDS = (2**63 - 1) // 1_000_000 - 1
 MAX_DURATION_SECONDS = 10**12 - 1
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_moment(base, at, end, free):
     """A Timestamp or a Duration: (seconds, nanoseconds, position or BAD, issue)."""
     seconds, nanos, issue, last = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -70,7 +70,7 @@ def read_moment(base, at, end, free):
     return seconds, nanos, at, issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def put_timestamp(row, memory, entry, seconds, nanos):
     """Microseconds since 1970, and what is below them in the column after it, null where it is zero. The issue."""
     fits = -MAX_MICROS_SECONDS <= seconds <= MAX_MICROS_SECONDS
@@ -93,7 +93,7 @@ def put_timestamp(row, memory, entry, seconds, nanos):
     return np.int64(0) if fits else np.int64(TIME_RANGE)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def put_duration(row, memory, entry, seconds, nanos):
     """Seconds with nine digits after the point, 128 bits. The issue."""
     if seconds < -MAX_DURATION_SECONDS or seconds > MAX_DURATION_SECONDS:
@@ -121,7 +121,7 @@ def put_duration(row, memory, entry, seconds, nanos):
     return np.int64(0) if is_normal else np.int64(TIME_FORM)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_message_leaf(base, at, end, row, memory, entry, is_again, free):
     """A Timestamp, a Duration, or a message without fields: (position or BAD, issue).
 

@@ -9,7 +9,6 @@ Source: "Encoding", protobuf.dev. Bytes are passed as addresses, for the reason 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.protobuf.operations import (
     BAD_TAG,
@@ -26,13 +25,14 @@ from engine.formats.protobuf.operations import (
     WIRE_GROUP,
     WIRE_VARINT,
 )
+from engine.kernels.inner import inner
 from engine.kernels.memory import load_u8, set_word, word
 
 BAD = -1
 NO_ROOM = -2
 
 
-@njit(nogil=True, cache=True)
+@inner
 def read_long_varint(base, at, end):
     """A varint of any length: (value, all its 64 bits in an int64; position after it or BAD; issue)."""
     total = np.uint64(0)
@@ -53,7 +53,7 @@ def read_long_varint(base, at, end):
     return np.int64(0), np.int64(BAD), np.int64(ENDS_EARLY)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_varint(base, at, end):
     """As ``read_long_varint``; one byte is the most frequent length."""
     if at < end:
@@ -63,7 +63,7 @@ def read_varint(base, at, end):
     return read_long_varint(base, at, end)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def read_length(base, at, end):
     """A length with as many bytes after it: (length, position after the number or BAD, issue)."""
     length, at, issue = read_varint(base, at, end)
@@ -72,7 +72,7 @@ def read_length(base, at, end):
     return length, at, issue
 
 
-@njit(nogil=True, cache=True)
+@inner
 def skip_value(base, at, end, wire):
     """After a value of a wire type that is no group's: (position or BAD, issue)."""
     size = np.int64(0)
@@ -94,7 +94,7 @@ def skip_value(base, at, end, wire):
     return at + size, np.int64(0)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def skip_field(base, at, end, tag, free):
     """After the value of a tag that was read, a group with all that is in it: (position or BAD, issue).
 

@@ -10,7 +10,6 @@ that, which the caller has seen to be there; what is behind stays as it is.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.formats.columns.operations import S_DATA, S_VALUE_BITS, S_VALUES, SLOT_WIDTH
 from engine.formats.columns.slot_kernels import (
@@ -54,6 +53,7 @@ from engine.formats.protobuf.operations import (
 )
 from engine.formats.protobuf.time_kernels import MAX_DURATION_SECONDS, NANOS_A_SECOND, NANOS_TAG, SECONDS_TAG
 from engine.kernels.floats import float_of_double
+from engine.kernels.inner import inner
 from engine.kernels.memory import (
     copy,
     load_i32,
@@ -71,7 +71,7 @@ ROOM = 64
 SHORT = 32
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def put_varint(base, at, value):
     """An unsigned number that ends before ``at``."""
     left = np.uint64(value)
@@ -91,13 +91,13 @@ def put_varint(base, at, value):
     return at - size
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def put_tag(base, at, row):
     store_u64(base + at - 8, np.uint64(word(row, TAG_BYTES)))
     return at - word(row, TAG_LENGTH)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def load_bits(row, slot, entry):
     """A number's bits out of its column, and whether its kind can have them: (bits, 0 or a negative code)."""
     kind, store, values = word(row, KIND), word(row, STORE), word(slot, S_VALUES)
@@ -126,7 +126,7 @@ def load_bits(row, slot, entry):
     return bits, np.int64(0) if fits else np.int64(NOT_REPRESENTABLE)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def put_bits(base, at, kind, bits):
     """A number's bits as its kind is written."""
     if kind <= LAST_VARINT:
@@ -141,7 +141,7 @@ def put_bits(base, at, kind, bits):
     return at - 8
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def put_string(base, at, floor, row, slot, entry):
     """A string with its length and tag; nothing for an empty one that needs none."""
     begin, length = find_text(slot, entry)
@@ -160,7 +160,7 @@ def put_string(base, at, floor, row, slot, entry):
     return put_tag(base, put_varint(base, at - length, length), row)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def put_moment(base, at, row, seconds, nanos):
     """A Timestamp or a Duration with its length and tag."""
     end = at
@@ -175,7 +175,7 @@ def put_moment(base, at, row, seconds, nanos):
     return put_tag(base, put_varint(base, at, end - at), row)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def put_timestamp(base, at, row, slot, entry):
     micros = load_i64(word(slot, S_VALUES) + 8 * entry)
     below = np.int64(0)
@@ -189,7 +189,7 @@ def put_timestamp(base, at, row, slot, entry):
     return put_moment(base, at, row, seconds, (micros - seconds * 1_000_000) * 1000 + below)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def put_duration(base, at, row, slot, entry):
     """128 bits of nanoseconds as seconds and nanoseconds of one sign."""
     low = np.uint64(load_i64(word(slot, S_VALUES) + 16 * entry))
@@ -214,7 +214,7 @@ def put_duration(base, at, row, slot, entry):
     return put_moment(base, at, row, -seconds if is_negative else seconds, -nanos if is_negative else nanos)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@inner(forceinline=True)
 def put_leaf(base, at, floor, row, slot, entry):
     """One field with its tag; nothing where it is absent, or has a default that is not written."""
     if is_null(slot, entry):
