@@ -13,7 +13,7 @@ from engine.clock import Clock, SystemClock
 from engine.errors import FloebergError
 from floeberg.commands.context import CommandContext
 from floeberg.commands.each_table import each_table, end_with
-from floeberg.console import out, print_line
+from floeberg.console import out
 from floeberg.daemon.log_output import configure_logging
 from serving.status.daemon_status import FILE_REASONS
 from serving.status.page import duration_text, size_text
@@ -164,7 +164,8 @@ def _show(summary: _Summary, *, now_ms: int) -> None:
     out.print(f"{mark}  [bold]{escape(summary.table)}[/bold]  {done}", soft_wrap=True)
     if turn is not None:
         for line in _lines(summary, turn, now_ms):
-            print_line(f"    {line}")
+            # Through the console: what goes past it while the progress is shown ends on the terminal, folded.
+            out.print(f"    {line}", soft_wrap=True, markup=False)
     if summary.problem is not None:
         out.print(f"    [red]problem[/]  {escape(str(summary.problem))}", soft_wrap=True)
 

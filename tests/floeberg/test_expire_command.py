@@ -5,6 +5,10 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +22,7 @@ from engine.table import history
 from engine.topic_partition import TopicIdPartition
 from floeberg.cli import app
 from floeberg.commands import expire as expire_command
+from floeberg.processes.tied_process import tied
 from retention.sweep_limits import SHORTEST_GRACE_MS
 from tests.retention.sweep_world import MovedClock
 from tests.tiering.tiering_world import TieringWorld
@@ -123,3 +128,21 @@ def test_table_that_can_not_be_swept_is_told_and_the_others_are(kept: Kept) -> N
     assert "another process sweeps" in report["tables"][0]["problem"]
     held.close()
     assert kept.report()[0] == 0
+
+
+def test_lines_go_whole_into_a_pipe_while_the_terminal_shows_how_far_it_is(kept: Kept) -> None:
+    ours, its = pty.openpty()
+    done = subprocess.run(
+        tied([sys.executable, "-m", "floeberg", "expire", "orders", "--dry-run"]),
+        cwd=kept.root,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm"},
+        stdout=subprocess.PIPE,
+        stderr=its,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    os.close(its)
+    os.close(ours)
+    files = [line for line in done.stdout.splitlines() if "file://" in line]
+    assert {word for line in files for word in line.split() if word.startswith("file://")} == kept.files()
