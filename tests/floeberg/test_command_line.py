@@ -107,21 +107,30 @@ def test_mistyped_command_is_told_which_one_there_is() -> None:
     assert "Did you mean 'status'?" in refused.output
 
 
-@pytest.mark.parametrize(("words", "expected"), [("floeberg sta", {"status"}), ("floeberg status --w", {"--watch"})])
-def test_shell_completes_commands_and_options(words: str, expected: set[str], tmp_path: Path) -> None:
-    typed = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["sta"], {"status"}),
+        (["status", "--w"], {"--watch"}),
+        (["status", "--conf"], {"--config"}),
+        (["schema", "ch"], {"check"}),
+    ],
+)
+def test_bash_completes_commands_and_options(words: list[str], expected: set[str], tmp_path: Path) -> None:
+    """By what ``--show-completion`` prints, under the name that users type."""
+    command = tmp_path / "floeberg"
+    command.write_text(f"#!{sys.executable}\nfrom floeberg.cli import main\nmain()\n")
+    command.chmod(0o755)
+    typed = (
+        f'eval "$(floeberg --show-completion)"; COMP_WORDS=(floeberg {" ".join(words)}); COMP_CWORD={len(words)};'
+        ' _floeberg_completion floeberg; echo "${COMPREPLY[@]}"'
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "floeberg"],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            **typed,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "_PYTHON _M FLOEBERG_COMPLETE": "complete_bash",
-        },
+        ["bash", "--norc", "-c", typed],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    assert set(done.stdout.split()) == expected
+    assert set(done.stdout.split()) == expected, done.stderr
