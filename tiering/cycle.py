@@ -242,9 +242,8 @@ class Cycle:
 
     def _settle(self, item: ReadyAppend, outcome: Outcome) -> None:
         planned = item.planned
-        record = self._parts.records.of(planned.partition)
         if outcome is Outcome.COMMITTED:
-            record.succeed(item, now_ms=self._parts.clock.monotonic_ms())
+            self._parts.records.committed(item)
             if planned.skipped is not None:
                 _log.warning(
                     "offsets_skipped",
@@ -255,9 +254,8 @@ class Cycle:
                     reason="Kafka deleted them before they were tiered",
                 )
         elif outcome is not Outcome.ALREADY_THERE:
-            refusal = _refused(planned, outcome)
-            record.refused(refusal)
-            self._fail(planned.partition, refusal)
+            self._parts.hold.forget_lost(planned.partition)
+            self._parts.records.refused(planned.partition, _refused(planned, outcome))
 
     def _fail(self, partition: TopicIdPartition, error: FloebergError) -> None:
         self._parts.hold.forget_lost(partition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
 from tiering.work_beside import WorkBeside
 from topics.topic_rule import TopicRule
+from topics.topic_totals import TopicTotals
 from workers.workers import Workers
 
 _log = structlog.get_logger(__name__)
@@ -88,6 +89,11 @@ class TieringLoop:
         """The last cycle's report; None before the first has ended."""
         return self._report
 
+    @property
+    def totals(self) -> Mapping[str, TopicTotals]:
+        """What was committed since the start, by topic."""
+        return self._parts.records.totals
+
     def on_cycle(self, listener: Callable[[CycleReport], None]) -> None:
         """Call ``listener`` after every cycle, commits and failures included."""
         self._listeners.append(listener)
@@ -141,8 +147,7 @@ class TieringLoop:
         try:
             report = Cycle(self._parts, on_planned=None if self._is_told else self._tell_found).run()
         except FloebergError as error:
-            whole_ms = self._clock.monotonic_ms() - began_ms
-            report = CycleReport(started_ms=started_ms, durations_ms={"whole": whole_ms}, problems=(error,))
+            report = self._failed(error, started_ms, began_ms)
         return self._publish(report)
 
     def _publish(self, report: CycleReport) -> CycleReport:
@@ -179,6 +184,7 @@ class TieringLoop:
             listener(reports)
 
     def _guarded_cycle(self) -> CycleReport:
+        started_ms, began_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         try:
             return self.cycle()
         except Exception as error:  # noqa: BLE001 - the outermost guard of the daemon's loop
@@ -187,4 +193,9 @@ class TieringLoop:
                 f"a cycle ended with an error that is not one of ours: {error!r}",
                 next_step="the next cycle tries again; if it stays, report it with the log's stack trace.",
             )
-            return self._publish(CycleReport(started_ms=self._clock.now_ms(), durations_ms={}, problems=(problem,)))
+            return self._publish(self._failed(problem, started_ms, began_ms))
+
+    def _failed(self, problem: FloebergError, started_ms: int, began_ms: int) -> CycleReport:
+        """Of a cycle that saw no partition."""
+        whole_ms = self._clock.monotonic_ms() - began_ms
+        return CycleReport(started_ms=started_ms, durations_ms={"whole": whole_ms}, problems=(problem,))

@@ -164,9 +164,9 @@ class StateObserver:
             gone.add(who)
             self._attention.forget(who)
             self._broker.forget(who)
-            self._records.forget(who)
             self._here[who.topic_id].discard(who)
             is_last = not self._here[who.topic_id]
+            self._records.forget(who, is_last=is_last)
             self._topics.forget(who, is_last=is_last)
             if is_last:
                 del self._here[who.topic_id]

@@ -19,6 +19,7 @@ from tiering.range_work import ReadyAppend
 from tiering.tiered_topics import TieredTopic
 from tiering.tiering_limits import TieringLimits
 from topics.partition_status import PartitionStatus
+from topics.topic_totals import TopicTotals
 
 _NOTHING_LEFT = frozenset(
     {
@@ -137,10 +138,36 @@ class PartitionRecords:
         self._limits = limits
         self._records: dict[TopicIdPartition, PartitionRecord] = {}
         self._troubled: set[TopicIdPartition] = set()
+        self._totals: dict[str, TopicTotals] = {}
 
     def of(self, partition: TopicIdPartition) -> PartitionRecord:
         """A partition's record, a new one where it has none."""
         return self._records.setdefault(partition, PartitionRecord())
+
+    @property
+    def totals(self) -> Mapping[str, TopicTotals]:
+        """By topic, since the start. For any thread."""
+        return dict(self._totals)
+
+    def committed(self, ready: ReadyAppend) -> None:
+        """The table has a range, by this process's commit."""
+        self.of(ready.planned.partition).succeed(ready, now_ms=self._clock.monotonic_ms())
+        totals, append = self._totals_of(ready.planned.partition.topic), ready.append
+        totals.log_bytes += ready.log_bytes
+        if append.file is not None:
+            written = append.file.description
+            totals.parquet_bytes += written.size_bytes
+            totals.raw_rows += written.raw_rows
+            totals.undecodable_rows += written.error_rows
+            totals.typed_rows += append.digest.record_count - written.raw_rows - written.error_rows
+        if append.skipped is not None:
+            totals.skipped_offsets += append.skipped.offset_count
+
+    def refused(self, partition: TopicIdPartition, error: FloebergError) -> None:
+        """The table did not take a range."""
+        self.of(partition).refused(error)
+        self._totals_of(partition.topic).refused_ranges += 1
+        self.fail(partition, error)
 
     def resume_due(self) -> set[TopicIdPartition]:
         """Look again at stopped partitions whose time has come; these."""
@@ -180,10 +207,15 @@ class PartitionRecords:
                 record.recover()
         self._troubled = {partition for partition in self._troubled if self.of(partition).problem is not None}
 
-    def forget(self, partition: TopicIdPartition) -> None:
-        """Drop the record of a partition that is gone."""
+    def forget(self, partition: TopicIdPartition, *, is_last: bool) -> None:
+        """Drop the record of a partition that is gone; ``is_last``: with it its topic."""
         self._records.pop(partition, None)
         self._troubled.discard(partition)
+        if is_last:
+            self._totals.pop(partition.topic, None)
+
+    def _totals_of(self, topic: str) -> TopicTotals:
+        return self._totals.setdefault(topic, TopicTotals())
 
     def _told(self, partition: TopicIdPartition, error: FloebergError) -> FloebergError:
         error = error.located(partition.topic, partition.partition)

@@ -33,7 +33,6 @@ COUNTED = (
     "tiering.cycle.report_partition",
     "tiering.kept_reports.LedTopic",
     "floeberg.daemon.status_board.StatusBoard._partition_status",
-    "floeberg.daemon.status_board.StatusBoard._count",
 )
 
 

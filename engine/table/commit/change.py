@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyiceberg.manifest import DataFile
@@ -114,6 +115,11 @@ class Committed:
     outcomes: tuple[Outcome, ...]
     conflicts: int = 0
     expired: int = 0
+
+
+OnCommit: TypeAlias = Callable[[str, int], None]
+"""Told of each commit what it changes (append_ranges, replace_data_files, …), and how many milliseconds it took from
+the first look at the table until the catalog had it, conflicts included. Called by the thread that commits."""
 
 
 class ExpireSnapshots(Change):

@@ -7,6 +7,7 @@ or an unanswered commit the table is loaded again and every change decided again
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from engine.table.commit.change import (
     Committed,
     Decision,
     HistoryUpdate,
+    OnCommit,
     SchemaUpdate,
     SnapshotUpdate,
 )
@@ -64,12 +66,14 @@ class _Waiting:
     """A caller and its change; None: it wants the table to itself.
 
     ``attempts``: snapshots that were to hold the change, with the outcomes if they landed; ``unanswered``: one of them
-    may have; ``conflicts`` how many met another commit; ``expired`` snapshots that the last one lets go.
+    may have, ``landed``: one has; ``conflicts`` how many met another commit; ``expired`` snapshots that the last one
+    lets go.
     """
 
     change: Change | None = None
     attempts: list[tuple[int, tuple[Outcome, ...]]] = field(default_factory=list)
     unanswered: CommitUnknown | None = None
+    landed: bool = False
     conflicts: int = 0
     expired: int = 0
     result: Committed | None = None
@@ -88,6 +92,7 @@ class _Waiting:
         outcomes = list(decision.outcomes_if_committed)
         for snapshot_id, tried in self.attempts:
             if state.table.metadata.snapshot_by_id(snapshot_id) is not None:
+                self.landed = True
                 pairs = zip(tried, outcomes, strict=True)
                 outcomes = [then if then is Outcome.COMMITTED else now for then, now in pairs]
         self.result = Committed(
@@ -122,6 +127,7 @@ class TableSession:
     loader: TableLoader
     gather: GatherAll
     history: HistoryLimits
+    on_commit: OnCommit
     is_latest: bool = False
 
     def __post_init__(self) -> None:
@@ -228,7 +234,7 @@ class TableSession:
             tried_ms = self.clock.monotonic_ms()
             state, decided, is_fresh = self._decide(group, looks=looks or attempt > 0)
             if not decided:
-                return None
+                return self._tell([one for one in group if one.landed], began_ms=began_ms)
             # Asked after the look at the catalog: the last attempt may have landed unanswered.
             is_late = self.clock.monotonic_ms() - began_ms > COMMIT_PATIENCE_MS
             if attempt == COMMIT_ATTEMPTS or (attempt and is_late):
@@ -236,6 +242,7 @@ class TableSession:
             try:
                 self._staged(state, decided, is_fresh=is_fresh).commit_once()
                 self._settle(state.table, decided)
+                self._tell([one for one, _ in decided], began_ms=began_ms)
                 number = state.table.metadata.last_sequence_number
                 return self._turns.note_commit(began_ms=tried_ms, sequence_number=number)
             except CommitConflict as conflict:
@@ -308,6 +315,12 @@ class TableSession:
         self._state = _State(table, self.loader.view(table))
         for one, decision in decided:
             one.settle(decision, self._state)
+
+    def _tell(self, committed: Sequence[_Waiting], *, began_ms: int) -> None:
+        """Of one commit, and of none where nobody's change is in it."""
+        for one in committed[:1]:
+            kind = re.sub(r"\B(?=[A-Z])", "_", type(one.change).__name__).lower()
+            self.on_commit(kind, self.clock.monotonic_ms() - began_ms)
 
     def _current(self, *, looks: bool) -> _State:
         """The state to decide on, Floeberg's own: the one in memory or the catalog's, adopted where that must be."""

@@ -22,7 +22,7 @@ from engine.parquet.settings import ParquetSettings
 from engine.table.catalog import access as catalogs
 from engine.table.catalog.access import Identifier
 from engine.table.columns import TableLayout, iceberg_schema
-from engine.table.commit.change import Committed, ExpireSnapshots
+from engine.table.commit.change import Committed, ExpireSnapshots, OnCommit
 from engine.table.commit.erasure import EraseRecords
 from engine.table.commit.horizon_move import MoveHorizons
 from engine.table.commit.judge import check_older_incarnation, check_same, topic_id_of
@@ -62,6 +62,7 @@ class TableWriter:
         namespace: str = catalogs.DEFAULT_NAMESPACE,
         gather: GatherAll = gather_in_process,
         history: HistoryLimits | None = None,
+        on_commit: OnCommit = lambda kind, took_ms: None,  # noqa: ARG005
     ) -> None:
         """``gather`` reads files that other programs wrote; ``history`` says which old snapshots go with a commit."""
         self._catalog = catalog
@@ -69,6 +70,7 @@ class TableWriter:
         self._namespace = namespace
         self._gather = gather
         self._history = history or HistoryLimits()
+        self._on_commit = on_commit
         self._loader = TableLoader(lambda: catalogs.warehouse_of(catalog))
         self._sessions: dict[tuple[str, str, bool], TableSession] = {}
         self._log_starts: dict[str, Mapping[int, int]] = {}
@@ -95,6 +97,7 @@ class TableWriter:
                     loader=self._loader,
                     gather=self._gather,
                     history=self._history,
+                    on_commit=self._on_commit,
                     is_latest=is_latest,
                 )
             return self._sessions[key]

@@ -186,8 +186,8 @@ class FaultyCatalog:
 )
 def test_range_is_stored_once_whatever_becomes_of_the_answer(tmp_path: Path, faults: list[str]) -> None:
     catalog = catalog_in(tmp_path)
-    clock = StillClock()
-    writer = TableWriter(catalog, clock)
+    clock, told = StillClock(), []
+    writer = TableWriter(catalog, clock, on_commit=lambda kind, took_ms: told.append((kind, took_ms)))
     table = ensure_table(writer)
     faulty = FaultyCatalog(catalog)
     faulty.faults = list(faults)
@@ -195,6 +195,7 @@ def test_range_is_stored_once_whatever_becomes_of_the_answer(tmp_path: Path, fau
     assert outcomes(writer, table, append_of(table, 10, 20)) == [Outcome.COMMITTED]
     assert stored_offsets(tmp_path, table) == list(range(20))
     assert clock.waited_ms, "a failed attempt is followed by a wait"
+    assert [kind for kind, _ in told] == ["append_ranges"] * 2, "each commit that landed is told once"
 
 
 def test_commit_without_an_answer_and_without_a_catalog_stays_unknown(
