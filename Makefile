@@ -20,7 +20,7 @@ FROM ?= 0
 SECONDS ?= 60
 SEED ?= 1
 
-.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar wheel check-jdk check-clients clean format
+.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar promtool wheel check-jdk check-clients clean format
 
 demo: $(INSTALLED) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -71,6 +71,15 @@ bench: $(INSTALLED) $(JAR)
 	$(TIED) $(BIN)/python -m bench
 
 jar: $(JAR)
+
+# Prometheus' own judge of alerts and metrics, out of Debian's package, which need not be installed for it.
+promtool: build/promtool
+
+build/promtool:
+	mkdir -p build/prometheus
+	cd build/prometheus && apt-get download prometheus && dpkg-deb --extract prometheus_*.deb .
+	cp build/prometheus/usr/bin/promtool $@
+	rm -r build/prometheus
 
 # With the kernels, compiled for this Python: who installs it compiles nothing.
 wheel: $(INSTALLED) $(JAR)

@@ -33,6 +33,7 @@ from retention.horizon_loop import HorizonLoop
 from retention.sweep_loop import SweepLoop
 from tiering.loop import TieringLoop
 from tiering.rewrite import RewriteTask
+from tiering.tiering_limits import TieringLimits
 from workers.sized_workers import SizedWorkers
 from workers.workers import Answered, InProcessWorkers, ReadBackTask, Workers
 
@@ -72,6 +73,7 @@ def assemble_tiering(
     Raises ``Invalid`` for settings that a part refuses. A catalog that is away is waited for.
     """
     limits = tiering_limits(settings)
+    board = _board(settings, clock, limits)
     workers = InProcessWorkers() if in_process else _sized_workers(settings)
     catalog = open_catalog_when_there(settings.catalog_properties, kept)
     writer = TableWriter(
@@ -80,6 +82,7 @@ def assemble_tiering(
         namespace=settings.namespace,
         gather=partial(_gathered, workers),
         history=settings.history.limits,
+        on_commit=board.metrics.count_commit,
     )
     verifier = Verifier()
     broker = KafkaBroker(bootstrap=settings.broker.bootstrap, security=settings.broker.security)
@@ -95,7 +98,6 @@ def assemble_tiering(
         clock=clock,
         limits=limits,
     )
-    board = StatusBoard(version=program_version(), clock=clock, limits=limits)
     compaction = CompactionLoop(
         writer=writer,
         workers=workers,
@@ -134,6 +136,11 @@ def assemble_tiering(
     return assembly
 
 
+def _board(settings: Settings, clock: Clock, limits: TieringLimits) -> StatusBoard:
+    most_partitions = settings.metrics.max_partitions
+    return StatusBoard(version=program_version(), clock=clock, limits=limits, most_partitions=most_partitions)
+
+
 def _wire(parts: TieringAssembly, settings: Settings) -> None:
     """Who is told of what: the loops and the board of each cycle, the board of the loops."""
     loop, board = parts.loop, parts.board
@@ -144,6 +151,7 @@ def _wire(parts: TieringAssembly, settings: Settings) -> None:
     board.watch_compaction(parts.compaction.report)
     board.watch_horizons(parts.horizons)
     board.watch_latest(parts.latest.report)
+    board.watch_totals(lambda: loop.totals)
     loop.on_found(board.note_found)
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(lambda report: parts.compaction.note_topics(report.led, may_work=not report.is_behind))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TypeAlias
 
@@ -34,20 +34,24 @@ from serving.status.daemon_status import (
     SchemaSourceStatus,
     TableSweepStatus,
 )
-from serving.status.metrics import Metrics
+from serving.status.metrics import DaemonLook, Metrics
+from serving.status.topic_series import MOST_PARTITIONS, PartitionNow
 from serving.status.waiting_words import waiting_words
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.tiering_limits import TieringLimits
 from topics.partition_status import PartitionStatus
+from topics.topic_totals import TopicTotals
 
 BoundSource: TypeAlias = Callable[[], Iterable[BoundUse]]
-_Counts: TypeAlias = tuple[int, int, int, int]
 
 
 class StatusBoard:
     """Written by the tiering thread after each cycle, read by the doors' threads."""
 
-    def __init__(self, *, version: str, clock: Clock, limits: TieringLimits) -> None:
+    def __init__(
+        self, *, version: str, clock: Clock, limits: TieringLimits, most_partitions: int = MOST_PARTITIONS
+    ) -> None:
+        """``most_partitions``: that have metrics of their own."""
         self._clock = clock
         self._limits = limits
         self._lock = threading.Lock()
@@ -59,7 +63,6 @@ class StatusBoard:
         self._known: dict[TopicIdPartition, PartitionReport] = {}
         self._stored: tuple[PartitionStatus, ...] = ()
         self._backlog = BacklogWatch()
-        self._counted: dict[TopicIdPartition, _Counts] = {}
         self._cycle_bounds: list[BoundSource] = []
         self._bounds_now: list[BoundSource] = [open_file_bound]
         self._sources: Callable[[], tuple[SourceHealth, ...]] = tuple
@@ -67,11 +70,12 @@ class StatusBoard:
         self._compaction: Callable[[], CompactionReport] = CompactionReport
         self._sweeps: Callable[[], tuple[TableSweeps, ...]] = tuple
         self._latest: Callable[[], LatestReport] = LatestReport
+        self._totals: Callable[[], Mapping[str, TopicTotals]] = dict
         self._copies = CopyRequests(clock)
         self._kept: Callable[[TopicIdPartition], KeptRows] = lambda _: KeptRows()
         self._horizons: HorizonLoop | None = None
         self._copy_awaited_ms: dict[TopicIdPartition, int] = {}
-        self.metrics = Metrics(self.status)
+        self.metrics = Metrics(self._look, version=version, most_partitions=most_partitions)
 
     def watch_each_cycle(self, bounds: BoundSource) -> None:
         """Look at these bounds after each cycle, from the tiering thread: a disk that hangs must not hang the page."""
@@ -105,6 +109,10 @@ class StatusBoard:
         """Ask for the report on the newest records whenever somebody asks for the status."""
         self._latest = report
 
+    def watch_totals(self, totals: Callable[[], Mapping[str, TopicTotals]]) -> None:
+        """Ask here for what was committed by topic, at each scrape."""
+        self._totals = totals
+
     def watch_sources(self, health: Callable[[], tuple[SourceHealth, ...]]) -> None:
         """Look at these schema sources whenever somebody asks for the status."""
         self._sources = health
@@ -115,9 +123,18 @@ class StatusBoard:
 
     def status(self) -> DaemonStatus:
         """The newest status, with the time and the memory of now."""
+        partitions = tuple(self._partition_status(report, now) for report, now in self._partitions_now())
+        return replace(self._own_status(), partitions=partitions or self._stored)
+
+    def _look(self) -> DaemonLook:
+        """What metrics need: a whole status of every partition would take three quarters of a scrape."""
+        partitions = tuple(now for _, now in self._partitions_now()) or tuple(map(PartitionNow.of, self._stored))
+        return DaemonLook(status=self._own_status(), partitions=partitions, totals=self._totals())
+
+    def _own_status(self) -> DaemonStatus:
+        """Without partitions."""
         with self._lock:
-            status, heard_at_ms, reports = self._status, self._heard_at_ms, self._reports
-            copy_awaited_ms, stored, backlog = dict(self._copy_awaited_ms), self._stored, self._backlog.status
+            status, heard_at_ms, backlog = self._status, self._heard_at_ms, self._backlog.status
         monotonic_ms = self._clock.monotonic_ms()
         damages = self._damages()
         return replace(
@@ -125,11 +142,6 @@ class StatusBoard:
             now_ms=self._clock.now_ms(),
             uptime_ms=monotonic_ms - self._began_at_ms,
             silent_ms=monotonic_ms - heard_at_ms,
-            partitions=tuple(
-                self._partition_status(report, copy_awaited_ms.get(report.partition), monotonic_ms)
-                for report in reports
-            )
-            or stored,
             backlog=backlog,
             bounds=(*status.bounds, *(bound for source in self._bounds_now for bound in source())),
             damages=damages.newest,
@@ -162,11 +174,10 @@ class StatusBoard:
         """Take a cycle's report in."""
         now_ms = self._clock.now_ms()
         whole_ms = report.durations_ms.get("whole", 0.0)
-        self.metrics.count_cycle(duration_seconds=whole_ms / 1000, commits=report.commits)
+        outcome = "committed" if report.commits else "failed" if report.problems else "idle"
+        self.metrics.count_cycle(duration_ms=whole_ms, outcome=outcome)
         for error in _errors(report):
             self.metrics.count_error(error.kind)
-        for partition in report.attended:
-            self._count(partition)
         spool = BoundUse(name="spool_max_bytes", used=report.spool_bytes, limit=self._limits.spool_max_bytes)
         bounds = (spool, *(bound for source in self._cycle_bounds for bound in source()))
         # A cycle that failed as a whole saw no partition: what is known of them is as old as the last good one.
@@ -214,23 +225,43 @@ class StatusBoard:
             safe_end=None if asked is None else asked.safe_end,
         )
 
-    def _partition_status(self, report: PartitionReport, copy_awaited_ms: int | None, now_ms: int) -> PartitionStatus:
+    def _partitions_now(self) -> Iterator[tuple[PartitionReport, PartitionNow]]:
+        with self._lock:
+            reports, copy_awaited_ms = self._reports, dict(self._copy_awaited_ms)
+        now_ms = self._clock.monotonic_ms()
+        for report in reports:
+            since_ms, behind_since_ms = report.untiered_since_ms, report.behind_since_ms
+            awaited_ms = copy_awaited_ms.get(report.partition)
+            yield (
+                report,
+                PartitionNow(
+                    report.status,
+                    0 if since_ms is None else now_ms - since_ms,
+                    0 if behind_since_ms is None else max(0, now_ms - behind_since_ms),
+                    0 if awaited_ms is None else self._copy_wait_ms(report, awaited_ms, now_ms),
+                ),
+            )
+
+    def _copy_wait_ms(self, report: PartitionReport, awaited_ms: int, now_ms: int) -> int:
+        asked = self._copies.of(report.partition.topic_id, report.partition.partition)
+        return copy_wait_ms(
+            waits_since_ms=awaited_ms if self._awaits_copy(report) else None,
+            last_asked_ms=None if asked is None else asked.last_ms,
+            now_ms=now_ms,
+        )
+
+    def _partition_status(self, report: PartitionReport, now: PartitionNow) -> PartitionStatus:
         asked = self._copies.of(report.partition.topic_id, report.partition.partition)
         kept = self._kept(report.partition)
-        since_ms, behind_since_ms = report.untiered_since_ms, report.behind_since_ms
         return replace(
             self._with_horizons(report),
-            lag_ms=0 if since_ms is None else now_ms - since_ms,
-            behind_ms=0 if behind_since_ms is None else max(0, now_ms - behind_since_ms),
+            lag_ms=now.lag_ms,
+            behind_ms=now.behind_ms,
             waiting=waiting_words(report.status, now_ms=self._clock.now_ms()),
             reason_rows=kept.with_reason,
             awaiting_rows=kept.awaiting_schema,
             copied_end=None if asked is None or asked.safe_end < 0 else asked.safe_end,
-            copy_wait_ms=copy_wait_ms(
-                waits_since_ms=copy_awaited_ms if self._awaits_copy(report) else None,
-                last_asked_ms=None if asked is None else asked.last_ms,
-                now_ms=now_ms,
-            ),
+            copy_wait_ms=now.copy_wait_ms,
         )
 
     def _with_horizons(self, report: PartitionReport) -> PartitionStatus:
@@ -250,17 +281,6 @@ class StatusBoard:
         # What is away comes back by itself.
         problems = () if self._horizons is None else self._horizons.problems()
         return tuple(str(problem) for problem in problems if not isinstance(problem, Unavailable))
-
-    def _count(self, report: PartitionReport) -> None:
-        """Reports count since the start; counters want what is new."""
-        who, status = report.partition, report.status
-        now = (status.rows, status.raw_rows, status.undecodable_rows, status.skipped_offsets)
-        before = self._counted.get(who, (0, 0, 0, 0))
-        rows, raw, undecodable, skipped = (after - had for after, had in zip(now, before, strict=True))
-        self._counted[who] = now
-        # Nothing is counted too: a counter that begins with its first increase shows none.
-        self.metrics.count_rows(who.topic, typed=rows - raw - undecodable, raw=raw, undecodable=undecodable)
-        self.metrics.count_skipped(who.topic, skipped)
 
 
 def _source_status(health: SourceHealth) -> SchemaSourceStatus:

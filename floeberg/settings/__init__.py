@@ -21,6 +21,7 @@ from engine.table.history_limits import HistoryLimits
 from floeberg.settings.section import PathList, Section, TextList
 from floeberg.settings.topic import TopicSettings
 from retention.sweep_limits import SHORTEST_GRACE_MS
+from serving.status.topic_series import MOST_PARTITIONS
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -137,6 +138,14 @@ class TableDoorSettings(Section):
     """Engines send one of them as a bearer token. Without any, everyone who reaches the address may read."""
 
 
+class MetricsSettings(Section):
+    """What ``/metrics`` says beside the totals of every topic."""
+
+    max_partitions: NonNegativeInt = MOST_PARTITIONS
+    """How many partitions have series of their own. Where there are more, only those have that are behind or not well,
+    the worst first."""
+
+
 class TieringSettings(Section):
     """The bounds of tiering (tiering.md)."""
 
@@ -224,6 +233,7 @@ class Settings(BaseSettings):
     spark: SparkSettings = SparkSettings()
     log_door: LogDoorSettings = LogDoorSettings()
     table_door: TableDoorSettings = TableDoorSettings()
+    metrics: MetricsSettings = MetricsSettings()
     tiering: TieringSettings = TieringSettings()
     compaction: CompactionSettings = CompactionSettings()
     history: HistorySettings = HistorySettings()

@@ -60,6 +60,7 @@ class BrokenWorld(TieringWorld):
             limits=self.limits,
         )
         loop.on_cycle(self.board.note_cycle)
+        self.board.watch_totals(lambda: loop.totals)
         return loop
 
     def produce(self, *partitions: TopicIdPartition, count: int = 10) -> None:

@@ -275,7 +275,7 @@ def test_broker_that_is_away_leaves_the_status_as_it_was_and_the_lag_growing(wor
     world.cycle(loop)
     world.clock.ahead_ms += 60_000
     assert "the broker does not answer" in world.board.status().problems[0]
-    assert (world.metric("floeberg_lag_seconds", topic="orders", partition="0") or 0) >= 60
+    assert (world.metric("floeberg_partition_lag_seconds", topic="orders", partition="0") or 0) >= 60
     assert world.status_of(world.good).tiered_end == 10
     world.broker.port.failing = None
     world.broker.roll(world.bad)
@@ -327,7 +327,7 @@ def test_offsets_that_kafka_deleted_first_are_counted_from_nothing(world: Broken
         for _ in range(2):
             world.broker.append_segment(world.bad, [b"soon deleted"] * 4)
         world.cycle(loop)
-        assert (world.metric("floeberg_at_risk_bytes", topic="orders", partition="0") or 0) > 0
+        assert (world.metric("floeberg_partition_at_risk_bytes", topic="orders", partition="0") or 0) > 0
         for _ in range(2):
             world.broker.delete_oldest_segment(world.bad)
     world.recover(loop)

@@ -39,9 +39,7 @@ def test_loop_without_file_handles_says_so_and_goes_on_when_there_are_some(world
         if left == 0:
             assert not report.commits
             assert "Too many open files" in str([*world.board.status().problems, world.status_of(world.bad).problem])
-            assert (
-                world.metric("floeberg_bound_used", bound="open_files") == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            )
+            assert world.metric("floeberg_open_files") == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     world.recover(loop)
     world.all_is_well()
 
@@ -53,7 +51,7 @@ def test_door_without_file_handles_answers_who_is_connected_and_the_others_later
         assert connected.get("/status").status_code == 200
         with file_handles_left(0):
             assert connected.get("/status").status_code == 200
-            assert 'floeberg_bound_used{bound="open_files"}' in connected.get("/metrics").text
+            assert "floeberg_open_files " in connected.get("/metrics").text
             later.connect((server.listen.host, server.listen.port))
             later.sendall(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
         later.settimeout(60)

@@ -63,7 +63,7 @@ def test_warehouse_that_takes_nothing_is_told_and_what_waited_is_stored_when_it_
         else:
             assert list(warehouse(world).rglob("*")) == [], "nothing is written beneath a mount point"
     world.problem_is_shown(world.bad, "unavailable")
-    assert world.metric("floeberg_lag_records", topic="orders", partition="0") == 10
+    assert world.metric("floeberg_partition_lag_records", topic="orders", partition="0") == 10
     assert not world.board.status().is_healthy
     world.recover(loop)
     world.all_is_well()
@@ -131,11 +131,11 @@ def test_spool_whose_disk_is_full_is_told_while_tiering_goes_on(world: BrokenWor
         assert "No space left on device" in problem
         assert str(folder) in problem
         assert world.metric("floeberg_problems", kind="unavailable") == 1
-        assert (world.metric("floeberg_at_risk_bytes", topic="orders", partition="0") or 0) > 0
+        assert (world.metric("floeberg_partition_at_risk_bytes", topic="orders", partition="0") or 0) > 0
         world.went_on(world.good)
         world.went_on(world.bad)
     world.cycle(loop)
-    assert world.metric("floeberg_at_risk_bytes", topic="orders", partition="0") == 0
+    assert world.metric("floeberg_partition_at_risk_bytes", topic="orders", partition="0") == 0
     assert world.metric("floeberg_problems", kind="unavailable") == 0
     world.all_is_well()
 

@@ -104,7 +104,7 @@ def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_come
     with moved_away(world.root / "data" / "warehouse"):
         world.produce(world.bad, world.good)
         running.until(lambda: not running.status()["healthy"])
-        assert 'floeberg_partition_problem{kind="unavailable",partition="0",topic="orders"} 1.0' in running.scrape()
+        assert 'floeberg_partition_problem{topic="orders",partition="0",kind="unavailable"} 1.0' in running.scrape()
         assert "the warehouse does not have the table" in httpx.get(running.table_door, timeout=60).text
     running.until(lambda: running.status()["healthy"])
     assert running.ends() == {20}

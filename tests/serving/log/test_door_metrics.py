@@ -92,7 +92,7 @@ def test_requests_are_counted_by_what_was_answered_and_bytes_by_what_was_sent(
     assert stage.value("floeberg_door_requests_total", request="records", status="200") == 1
     assert stage.value("floeberg_door_requests_total", request="records", status="400") == 1
     assert stage.value("floeberg_door_requests_total", request="index", status="401") == 1
-    assert stage.comes_to(2, "floeberg_door_seconds_count", request="records")
+    assert stage.comes_to(2, "floeberg_door_request_duration_seconds_count", request="records")
     assert len(body) > 0
     assert stage.comes_to(len(body), "floeberg_door_sent_bytes_total")
     assert stage.comes_to(0, "floeberg_door_under_way", request="reads")
