@@ -42,7 +42,8 @@ def check_begun_since_swept(table: TopicTable, decision: Decision) -> None:
     for path, begun_at in begun:
         if table.swept < begun_at <= table.sequence_number:
             continue
-        what = "was begun so long ago that it may have been swept"
+        what = "was begun before the state from which on the table takes no older files: it may have been swept since, "
+        what += "or have columns that are the table's no more"
         if begun_at > table.sequence_number:
             what = "was begun on a later state of the table than the catalog has"
         raise Unavailable(f"a file {what}", topic=table.topic, file=path, next_step="nothing: it is written again")

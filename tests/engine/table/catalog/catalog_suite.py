@@ -11,7 +11,9 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from engine.clock import Clock, SystemClock
-from engine.errors import Corrupt
+from engine.errors import Corrupt, Unavailable
+from engine.formats.codec import CodecSpec
+from engine.formats.proposals import first_fields
 from engine.offset_range import OffsetRange
 from engine.table.catalog import access as catalogs
 from engine.table.catalog.access import open_catalog
@@ -20,6 +22,8 @@ from engine.table.commit.change import SnapshotUpdate
 from engine.table.commit.horizon_move import MoveHorizons
 from engine.table.commit.range_append import AppendRanges, RangeAppend
 from engine.table.commit.replacement import FileReplacement
+from engine.table.commit.retype import FooterDigests
+from engine.table.commit.retype_plan import RetypePlan
 from engine.table.commit.transaction import CommitConflict, TableTransaction
 from engine.table.commit.writer import TableWriter
 from engine.table.history_limits import HistoryLimits
@@ -300,6 +304,52 @@ class CatalogSuite:
             True,
             False,
         ]
+
+    def test_table_gets_another_format_at_once_and_nothing_lands_that_was_begun_in_the_old_one(
+        self, under_test: CatalogUnderTest
+    ) -> None:
+        writer, stale = under_test.writer(), under_test.writer()
+        table = writer.commit(ensure_table(writer), [append_of(ensure_table(writer), 0, 10)]).table
+        raw = CodecSpec(name="raw")
+        plan = RetypePlan.begin(table, raw, first_fields(raw), plan_id="plan")
+        new = append_of(plan.view(table), 0, 10, attempt="new").file
+        late = append_of(table, 10, 20, attempt="late")
+        assert new is not None
+        done = writer.retype(table, plan, [new], FooterDigests())
+        assert done.outcomes == (Outcome.COMMITTED,)
+        seen = under_test.reopened()
+        assert (seen.codec, seen.ledger, seen.foreign, seen.swept) == (raw, table.ledger, None, table.sequence_number)
+        assert seen.last_column_id >= plan.first_id > table.last_column_id
+        loaded = under_test.loaded(seen)
+        assert sorted(loaded.scan().to_arrow()["value"].to_pylist()) == sorted(b"v%d" % number for number in range(10))
+        earlier = loaded.scan(snapshot_id=table.snapshot_id).to_arrow()["value"].to_pylist()
+        assert sorted(earlier) == sorted(f"v{number}" for number in range(10))
+        with pytest.raises(Unavailable, match="columns that are the table's no more"):
+            stale.commit(table, [late])
+        with pytest.raises(Unavailable, match="values are raw now, and were string"):
+            stale.add_schemas(table, {7: "schema"})
+        assert outcomes(stale, seen, append_of(seen, 10, 20)) == [Outcome.COMMITTED]
+        assert writer.retype(seen, plan, [new], FooterDigests()).outcomes == (Outcome.COMMITTED,)
+        assert len(under_test.loaded(seen).metadata.snapshots) == 3, "what has landed is not committed again"
+
+    def test_table_that_was_given_another_name_is_found_and_made_again_under_it(
+        self, under_test: CatalogUnderTest
+    ) -> None:
+        running = under_test.writer()
+        table = ensure_table(running)
+        catalog, namespace = under_test.catalog(), under_test.namespace
+        assert catalogs.given_identifier(catalog, namespace, TOPIC) is None
+        catalogs.give_name(catalog, (namespace, "events"), TOPIC)
+        catalogs.rename(catalog, table.identifier, (namespace, "events"))
+        for writer in (running, under_test.writer()):
+            found = writer.open(TOPIC, TOPIC_ID)
+            assert found is not None
+            assert found.identifier == (namespace, "events")
+        assert outcomes(running, table, append_of(table, 0, 10)) == [Outcome.COMMITTED]
+        assert ensure_table(under_test.writer(), topic_id=OTHER_ID).identifier == (namespace, "events")
+        assert under_test.reopened().identifier == (namespace, f"events__{TOPIC_ID}")
+        catalogs.give_name(catalog, (namespace, TOPIC), TOPIC)
+        assert catalogs.given_identifier(catalog, namespace, TOPIC) is None
 
     def test_table_that_a_catalog_forgot_is_registered_and_goes_on(self, under_test: CatalogUnderTest) -> None:
         writer = under_test.writer()
