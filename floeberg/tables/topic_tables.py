@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
@@ -82,12 +82,8 @@ class TopicTables:
         with self._lock:
             known = self._known.get(topic_id)
         topic = self._topic_of(topic_id)
-        names = [] if known is None else [known]
-        if topic is not None:
-            for identifier in self._names(topic):
-                names += [identifier, retired_identifier(identifier, topic_id)]
         damaged: FloebergError | None = None
-        for name in dict.fromkeys(names):
+        for name in self._names_of(topic, topic_id, known):
             try:
                 table = self._view(name)
             except (Corrupt, Invalid) as error:
@@ -107,10 +103,19 @@ class TopicTables:
                 return table
         return None
 
-    def _names(self, topic: str) -> list[Identifier]:
-        """The topic's own, and the one that its table was given."""
+    def _names(self, topic: str) -> Iterator[Identifier]:
+        """The topic's own, and the one that its table was given: the catalog is asked when it is not the first."""
+        yield table_identifier(self._namespace, topic)
         given = given_identifier(self._catalog, self._namespace, topic)
-        return [table_identifier(self._namespace, topic), *([] if given is None else [given])]
+        if given is not None:
+            yield given
+
+    def _names_of(self, topic: str | None, topic_id: str, known: Identifier | None) -> Iterator[Identifier]:
+        """Where an incarnation's table may be, the one where it was before first."""
+        if known is not None:
+            yield known
+        for plain in () if topic is None else self._names(topic):
+            yield from (one for one in (plain, retired_identifier(plain, topic_id)) if one != known)
 
     def _found(self, topic_id: str) -> TopicTable | None:
         """Among the tables that were never loaded; damaged ones are passed over."""

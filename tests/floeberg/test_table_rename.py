@@ -15,7 +15,7 @@ from floeberg.tables.topic_tables import TopicTables
 from retention.swept_table import SweptState, SweptTable
 from tests.latest.latest_world import TOPIC, LatestWorld
 from tests.support.fault_hooks import once
-from tests.tiering.tiering_world import TieringWorld, ranges_of
+from tests.tiering.tiering_world import TieringWorld, ranges_of, report_of
 
 RECORDS = [(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]
 
@@ -135,3 +135,14 @@ def test_name_that_cant_be_had_changes_nothing(world: LatestWorld, name: str, wh
     rename_table(tiering.catalog, tiering.table(taken), "other")
     with pytest.raises(Invalid, match="That is the name of the topic taken"):
         rename_table(tiering.catalog, world.stream(), "taken")
+
+
+def test_topic_that_comes_under_a_name_that_was_given_to_another_table_says_what_to_do(world: LatestWorld) -> None:
+    tiering = world.tiering
+    rename_table(tiering.catalog, world.stream(), "events")
+    (events,) = tiering.broker.create_topic("events")
+    tiering.broker.append_segment(events, [b"x"])
+    problem = report_of(tiering.loop().cycle(), events).problem
+    assert f"floeberg table rename {TOPIC} NAME" in str(problem)
+    rename_table(tiering.catalog, world.stream(), "old_events")
+    assert ranges_of(tiering.loop().cycle(), events) == [(0, 1)]

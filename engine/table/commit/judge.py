@@ -131,12 +131,15 @@ def _in_words(settings: Mapping[str, _Setting], names: Sequence[str]) -> str:
 def check_older_incarnation(table: Table, topic: str, cluster_id: str) -> None:
     """That the table in the way of a new one is an earlier incarnation's of the topic. Raises Invalid."""
     properties = table.metadata.properties
-    if properties.get(TOPIC_PROPERTY) != topic or properties.get(CLUSTER_ID_PROPERTY) != cluster_id:
+    owner, owners_cluster = properties.get(TOPIC_PROPERTY), properties.get(CLUSTER_ID_PROPERTY)
+    if owner != topic or owners_cluster != cluster_id:
+        is_renamed = owners_cluster == cluster_id
         raise Invalid(
-            f"the table {'.'.join(table.name())} belongs to the topic {properties.get(TOPIC_PROPERTY)} of the cluster "
-            f"{properties.get(CLUSTER_ID_PROPERTY)}",
+            f"the table {'.'.join(table.name())} belongs to the topic {owner} of the cluster {owners_cluster}",
             topic=topic,
-            next_step="set another namespace for this cluster",
+            next_step=f"give it another name: floeberg table rename {owner} NAME"
+            if is_renamed
+            else "set another namespace for this cluster",
         )
 
 
