@@ -19,6 +19,7 @@ from engine.table.commit.writer import TableWriter
 from engine.table.merge.candidates import KeptRows
 from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
+from topics.loop_record import LoopRecord
 from topics.topic_schemas import LedTopic
 from workers.workers import Workers
 
@@ -147,6 +148,7 @@ class CompactionLoop:
         self._last_topic_id = ""
         self._totals = CompactionTotals()
         self._last_run_ms: int | None = None
+        self.merging, self.repairing = LoopRecord("compaction", clock), LoopRecord("repair", clock)
         self._on_gain = on_gain
         self._wake = threading.Event()
 
@@ -212,7 +214,17 @@ class CompactionLoop:
                 break
         if turn.gained:
             self._on_gain(turn.gained)
+        if due:
+            self._tell_next()
         return turn
+
+    def _tell_next(self) -> None:
+        """When tables are looked at again in which nothing changes."""
+        now_ms, watches = self._clock.monotonic_ms(), self._watches.values()
+        merges = [max(one.merges.due_ms, one.merges.not_before_ms) for one in watches if one.merges.due_ms is not None]
+        repairs = [one.repairs.due_ms for one in watches if one.repairs.due_ms is not None]
+        for record, dues in ((self.merging, merges), (self.repairing, repairs)):
+            record.next_in(min(dues) - now_ms if dues else None)
 
     def _watch(self, topic_id: str, led: LedTopic) -> _Watch:
         watch = self._watches.get(topic_id)
@@ -240,9 +252,11 @@ class CompactionLoop:
         merges_are_due = self._merges_are_due(watch, now_ms)
         try:
             if watch.repairs.is_due(watch.state, now_ms):
-                repair = self._repair(watch)
+                with self.repairing.look():
+                    repair = self._repair(watch)
             if merges_are_due:
-                merge = self._merge(watch)
+                with self.merging.look():
+                    merge = self._merge(watch)
             watch.problem = None
         except FloebergError as error:
             _log.warning("compaction_put_off", topic=watch.led.table.topic, error=str(error))
@@ -275,5 +289,7 @@ class CompactionLoop:
 
     def _count(self, repair: RepairTurn, merge: MergeTurn) -> None:
         self._totals = self._totals.with_turn(merge, cpu_ms=repair.cpu_ms + merge.cpu_ms)
-        if repair.replaced or merge.merged:
-            self._last_run_ms = self._clock.now_ms()
+        for has_worked, record in ((repair.replaced, self.repairing), (merge.merged, self.merging)):
+            if has_worked:
+                self._last_run_ms = self._clock.now_ms()
+                record.worked()

@@ -44,3 +44,9 @@ class OffsetRange:
         if not self.overlaps(other):
             return None
         return OffsetRange(start=max(self.start, other.start), end=min(self.end, other.end))
+
+    def joined(self, other: OffsetRange) -> OffsetRange | None:
+        """Both as one, or None when offsets lie between them."""
+        if max(self.start, other.start) > min(self.end, other.end):
+            return None
+        return OffsetRange(start=min(self.start, other.start), end=max(self.end, other.end))

@@ -16,6 +16,7 @@ from latest.key_index import KeyIndex
 from latest.latest_limits import LatestLimits
 from latest.latest_report import LatestReport, LatestTotals
 from latest.topic_latest import LatestTurn, TopicLatest
+from topics.loop_record import LoopRecord
 from topics.topic_schemas import LedTopic
 
 MOST_PROBLEMS = 20
@@ -67,6 +68,7 @@ class LatestLoop:
         self._configs_of = configs_of
         self._clock = clock
         self._limits = limits or LatestLimits()
+        self.record = LoopRecord("latest", clock)
         self._led: Mapping[str, LedTopic] = {}
         self._policies: dict[str, _Policy] = {}
         self._watches: dict[str, _Watch] = {}
@@ -128,7 +130,11 @@ class LatestLoop:
         turns = []
         for watch in self._watches.values():
             if not self._is_ending and watch.led.table.foreign is None and watch.is_due(self._state(watch), now_ms):
-                turns.append(self._turn_of(watch))
+                with self.record.look():
+                    turns.append(self._turn_of(watch))
+        if turns:
+            due_ms = min(max(watch.due_ms, watch.not_before_ms) for watch in self._watches.values())
+            self.record.next_in(due_ms - self._clock.monotonic_ms())
         return turns
 
     def _ask_policies(self, now_ms: int) -> None:
@@ -198,3 +204,4 @@ class LatestLoop:
         )
         if turn.committed:
             self._last_commit_ms = self._clock.now_ms()
+            self.record.worked()

@@ -19,6 +19,7 @@ from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
 from retention.horizon_limits import HorizonLimits
 from retention.horizon_planner import HorizonPlan, Staying, plan_horizon
+from topics.loop_record import LoopRecord
 from topics.partition_status import PartitionStatus
 from topics.retention_rule import Keep, RetentionRule
 from topics.topic_rule import TopicRule, rule_of
@@ -85,6 +86,7 @@ class HorizonLoop:
         self._rules = tuple(rules)
         self._clock = clock
         self._limits = limits or HorizonLimits()
+        self.record = LoopRecord("horizons", clock)
         self._live = LiveFiles(tables=_TABLES, snapshots=_TABLES)
         self._seen: tuple[Mapping[str, LedTopic], Sequence[Reported]] = ({}, ())
         self._watches: dict[str, _Watch] = {}
@@ -105,11 +107,16 @@ class HorizonLoop:
 
     def run_forever(self, stop: threading.Event) -> None:
         """A turn now and then, until ``stop`` is set."""
+        self.record.next_in(self._limits.look_interval_ms)
         while not stop.wait(self._limits.look_interval_ms / 1000):
             try:
-                self.turn(stop)
+                with self.record.look():
+                    moved = self.turn(stop)
+                if moved:
+                    self.record.worked()
             except Exception:  # noqa: BLE001 - the outermost guard of the daemon's loop
                 _log.exception("horizons_ended_unforeseen")
+            self.record.next_in(self._limits.look_interval_ms)
 
     def turn(self, stop: threading.Event | None = None) -> int:
         """Look at every topic; how many tables' horizons were moved."""

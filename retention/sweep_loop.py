@@ -23,6 +23,7 @@ from engine.table.topic_table import TopicTable
 from retention.sweep_limits import SweepLimits
 from retention.sweep_report import TableSweeps
 from retention.table_sweep import TableSweep
+from topics.loop_record import LoopRecord
 from topics.topic_schemas import LedTopic
 
 FIRST_LOOK_MS = 60_000
@@ -87,6 +88,7 @@ class SweepLoop:
         self._clock = clock
         self._limits = limits
         self._folder = folder
+        self.record = LoopRecord("sweeps", clock)
         self._in_use: list[Callable[[], Set[str]]] = []
         self._led: Mapping[str, LedTopic] = {}
         self._watches: dict[_Which, _Watch] = {}
@@ -122,6 +124,7 @@ class SweepLoop:
                 has_swept = True
             took_ms = self._clock.monotonic_ms() - began_ms
             pause_ms = took_ms * self._limits.pause_share if has_swept else LOOK_INTERVAL_MS
+            self._tell_next(pause_ms)
             self._wake.wait(pause_ms / 1000)
 
     def turn(self) -> bool:
@@ -149,7 +152,10 @@ class SweepLoop:
         watch.due_ms = now_ms + RETRY_MS
         watch.seen, watch.looked_ms = states[which], now_ms
         try:
-            turn = watch.sweep.turn()
+            with self.record.look():
+                turn = watch.sweep.turn()
+            if turn.removed.files:
+                self.record.worked()
             watch.report = watch.report.after(turn, self._clock.now_ms())
             watch.latest = turn.latest
             watch.whole_ms = self._clock.monotonic_ms()
@@ -158,6 +164,10 @@ class SweepLoop:
             _log.warning("sweep_put_off", topic=watch.report.topic, error=str(error))
             watch.report = replace(watch.report, problem=error)
         return True
+
+    def _tell_next(self, pause_ms: float) -> None:
+        due_ms = min((watch.due_ms for watch in self._watches.values()), default=None)
+        self.record.next_in(None if due_ms is None else max(pause_ms, due_ms - self._clock.monotonic_ms()))
 
     def _watch(self, table: TopicTable, now_ms: int, *, latest: str | None = None) -> _Watch:
         """``latest``: the name of the topic's ``__latest`` table, which is meant."""

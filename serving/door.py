@@ -119,6 +119,19 @@ class DoorMetrics:
     def sent(self, door: str, size_bytes: int) -> None:
         self._sent.labels(door).inc(size_bytes)
 
+    def fetched(self) -> tuple[int, int]:
+        """Answers of records so far, and their bytes."""
+        answers = sum(
+            sample.value
+            for metric in self._requests.collect()
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+            and sample.labels["request"] == "records"
+            and sample.labels["status"] == "200"
+        )
+        sizes = (sample for metric in self._sent.collect() for sample in metric.samples)
+        return int(answers), int(sum(sample.value for sample in sizes if sample.name.endswith("_total")))
+
     def broke_off(self, door: str) -> None:
         self._broken.labels(door).inc()
 

@@ -26,6 +26,7 @@ from tiering.spool import Spool
 from tiering.tiered_topics import TieredTopics
 from tiering.tiering_limits import TieringLimits
 from tiering.work_beside import WorkBeside
+from topics.loop_record import LoopRecord
 from topics.topic_rule import TopicRule
 from topics.topic_totals import TopicTotals
 from workers.workers import Workers
@@ -53,6 +54,7 @@ class TieringLoop:
         limits: TieringLimits | None = None,
     ) -> None:
         self._clock = clock
+        self.record = LoopRecord("tiering", clock)
         self._workers = workers
         self._limits = limits or TieringLimits()
         spool, records = Spool(log_dirs), PartitionRecords(clock, self._limits)
@@ -128,12 +130,17 @@ class TieringLoop:
         failures = 0
         while not stop.is_set():
             self._wake.clear()
-            report = self._guarded_cycle()
+            with self.record.look():
+                report = self._guarded_cycle()
+            if report.commits:
+                self.record.worked()
             failed_whole = bool(report.problems) and not report.partitions
             failures = failures + 1 if failed_whole else 0
             if report.more or stop.is_set():
                 continue
-            self._wake.wait(self._limits.pauses.wait_ms(failures) / 1000)
+            pause_ms = self._limits.pauses.wait_ms(failures)
+            self.record.next_in(pause_ms)
+            self._wake.wait(pause_ms / 1000)
         while beside.partitions:
             beside.end()
             try:

@@ -24,6 +24,7 @@ class PartitionStatus:
     ``last_refusal`` says of the last one why.
     ``copied_end``: how far the broker has asked for copies and they were safe, since the daemon started;
     ``copy_wait_ms`` how long it has asked for none while closed segments that are in the table wait for it.
+    ``verified_start`` to ``verified_end`` this process has read back from the warehouse and found to be the log's.
     ``stream_start`` and ``table_start``: the horizons as the table has them; ``next_to_leave`` which offsets leave the
     table next, or why they stay, ``leaves_at_ms`` (since the epoch) when they do, where that is known.
     ``waiting_kind`` and ``problem_kind`` name in one word what ``waiting`` and ``problem`` say.
@@ -65,6 +66,8 @@ class PartitionStatus:
     last_refusal: str | None = None
     copied_end: int | None = None
     copy_wait_ms: int = 0
+    verified_start: int | None = None
+    verified_end: int | None = None
     stream_start: int | None = None
     table_start: int | None = None
     next_to_leave: str | None = None

@@ -152,6 +152,8 @@ def _wire(parts: TieringAssembly, settings: Settings) -> None:
     board.watch_horizons(parts.horizons)
     board.watch_latest(parts.latest.report)
     board.watch_totals(lambda: loop.totals)
+    compaction = (parts.compaction.merging, parts.compaction.repairing)
+    board.watch_loops((loop.record, *compaction, parts.horizons.record, parts.sweeps.record, parts.latest.record))
     loop.on_found(board.note_found)
     loop.on_cycle(board.note_cycle)
     loop.on_cycle(lambda report: parts.compaction.note_topics(report.led, may_work=not report.is_behind))

@@ -20,6 +20,7 @@ from floeberg.daemon.bound_sources import cache_bounds
 from floeberg.daemon.data_dir_lock import lock_data_dir
 from floeberg.daemon.door_token import log_door_token
 from floeberg.daemon.end_request import EndRequest
+from floeberg.daemon.history_keeper import HistoryKeeper
 from floeberg.daemon.status_board import StatusBoard
 from floeberg.http.server import HttpServer
 from floeberg.settings import Settings
@@ -32,6 +33,8 @@ from serving.log.damage_watch import DamageWatch
 from serving.log.door import create_log_door
 from serving.log.tiered_log import TieredLog
 from serving.status.daemon_status import Phase
+from serving.status.history import History
+from serving.status.page_source import PageSource
 from serving.status.routes import status_routes
 from serving.tables.catalog_view import CatalogView
 from serving.tables.door import table_door_routes
@@ -40,6 +43,9 @@ from tiering.cycle_report import CycleReport
 FINISH_TIMEOUT_SECONDS = 15.0
 """How long a cycle under way may go on when the daemon is to end; then its Spark job is cut off. Nothing is lost:
 what was not committed is done again."""
+
+HISTORY_FILE = "history"
+"""In the data directory: what the last day was like, for the page (docs/status_page.md)."""
 
 LOOK_FOR_SIGNALS_SECONDS = 0.5
 """The kernel may hand a signal of the process to any of its threads; Python's handler runs in the main one, which then
@@ -85,7 +91,17 @@ class Daemon:
         self._resources.callback(assembly.close)
         # A catalog of the doors' own, which never wait for a connection that a commit has.
         catalog = open_catalog_when_there(settings.catalog_properties, kept)
-        table_door = self._open_table_door(assembly, catalog)
+        history = History(settings.data_dir / HISTORY_FILE)
+        keeper = HistoryKeeper(assembly.board, history, clock)
+        source = PageSource(
+            assembly.board.status,
+            clock=clock,
+            history=history,
+            problems=assembly.board.problems,
+            rates=lambda: keeper.rates,
+        )
+        self._keep_history(keeper)
+        table_door = self._open_table_door(assembly, catalog, source)
         log_door = self._open_log_door(assembly, catalog)
         self._resources.callback(self._end_loops, assembly, self._begin_loops(assembly, catalog))
         self._board = assembly.board
@@ -110,12 +126,16 @@ class Daemon:
             rows = sum(partition.rows for partition in status.partitions)
             _log.info("floeberg_ended", commits=status.commit_count, records=rows, uptime_s=status.uptime_ms // 1000)
 
-    def _open_table_door(self, assembly: TieringAssembly, catalog: Catalog) -> HttpServer:
+    def _keep_history(self, keeper: HistoryKeeper) -> None:
+        """In a thread that nobody waits for: a disk that hangs keeps no daemon from its end."""
+        threading.Thread(target=keeper.run_forever, args=(self._ended,), name="history", daemon=True).start()
+
+    def _open_table_door(self, assembly: TieringAssembly, catalog: Catalog, source: PageSource) -> HttpServer:
         settings, board = self._settings, assembly.board
         view = CatalogView(catalog)
         routes = [
             *table_door_routes(view, tokens=settings.table_door.tokens, metrics=board.metrics.doors),
-            *status_routes(board.status, board.metrics),
+            *status_routes(board.status, board.metrics, source),
         ]
         server = HttpServer(routes, settings.table_door.listen, setting="[table_door] listen")
         return self._resources.enter_context(server)

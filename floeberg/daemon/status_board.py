@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TypeAlias
 
-import psutil
-
 from compaction.compaction_report import CompactionReport
 from engine.clock import Clock
 from engine.errors import CommitUnknown, FloebergError, Unavailable
+from engine.offset_range import OffsetRange
 from engine.schemas.desk import SourceHealth
 from engine.table.merge.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from floeberg.daemon.backlog_watch import BacklogWatch
 from floeberg.daemon.bound_sources import open_file_bound
+from floeberg.daemon.history_keeper import TieredAmounts
+from floeberg.daemon.memory_use import MemoryUse
 from latest.latest_report import LatestReport
 from retention.horizon_loop import HorizonLoop
 from retention.sweep_report import TableSweeps
@@ -35,10 +34,12 @@ from serving.status.daemon_status import (
     TableSweepStatus,
 )
 from serving.status.metrics import DaemonLook, Metrics
+from serving.status.told_problems import ProblemMemory, ToldProblem, problem_of_partition
 from serving.status.topic_series import MOST_PARTITIONS, PartitionNow
 from serving.status.waiting_words import waiting_words
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.tiering_limits import TieringLimits
+from topics.loop_record import LoopRecord
 from topics.partition_status import PartitionStatus
 from topics.topic_totals import TopicTotals
 
@@ -75,6 +76,10 @@ class StatusBoard:
         self._kept: Callable[[TopicIdPartition], KeptRows] = lambda _: KeptRows()
         self._horizons: HorizonLoop | None = None
         self._copy_awaited_ms: dict[TopicIdPartition, int] = {}
+        self._committed: dict[TopicIdPartition, OffsetRange] = {}
+        self._loops: tuple[LoopRecord, ...] = ()
+        self.problems = ProblemMemory()
+        self._memory = MemoryUse(clock)
         self.metrics = Metrics(self._look, version=version, most_partitions=most_partitions)
 
     def watch_each_cycle(self, bounds: BoundSource) -> None:
@@ -104,6 +109,10 @@ class StatusBoard:
     def watch_sweeps(self, report: Callable[[], tuple[TableSweeps, ...]]) -> None:
         """Ask for what sweeps found and did whenever somebody asks for the status."""
         self._sweeps = report
+
+    def watch_loops(self, loops: Iterable[LoopRecord]) -> None:
+        """Tell of these, in their order."""
+        self._loops = tuple(loops)
 
     def watch_latest(self, report: Callable[[], LatestReport]) -> None:
         """Ask for the report on the newest records whenever somebody asks for the status."""
@@ -151,8 +160,23 @@ class StatusBoard:
             horizon_problems=self._horizon_problems(),
             sweeps=tuple(map(_sweep_status, self._sweeps())),
             latest=_latest_status(self._latest()),
-            memory_bytes=_memory_bytes(),
+            loops=tuple(loop.state for loop in self._loops),
+            memory_bytes=self._memory.bytes(),
         )
+
+    @property
+    def tiered(self) -> TieredAmounts:
+        """What tiering did since the start."""
+        totals = list(self._totals().values())
+        return TieredAmounts(
+            records=sum(one.typed_rows + one.raw_rows + one.undecodable_rows for one in totals),
+            log_bytes=sum(one.log_bytes for one in totals),
+            file_bytes=sum(one.parquet_bytes for one in totals),
+        )
+
+    def fetched(self) -> tuple[int, int]:
+        """Answers of records by the doors so far, and their bytes."""
+        return self.metrics.doors.fetched()
 
     def enter(self, phase: Phase) -> None:
         with self._lock:
@@ -178,6 +202,7 @@ class StatusBoard:
         self.metrics.count_cycle(duration_ms=whole_ms, outcome=outcome)
         for error in _errors(report):
             self.metrics.count_error(error.kind)
+        self.problems.note(_told(report), now_ms)
         spool = BoundUse(name="spool_max_bytes", used=report.spool_bytes, limit=self._limits.spool_max_bytes)
         bounds = (spool, *(bound for source in self._cycle_bounds for bound in source()))
         # A cycle that failed as a whole saw no partition: what is known of them is as old as the last good one.
@@ -206,6 +231,10 @@ class StatusBoard:
 
     def _note_partitions(self, report: CycleReport) -> None:
         self._reports = report.partitions
+        for partition_id, ranges in report.committed.items():
+            for added in ranges:
+                known = self._committed.get(partition_id)
+                self._committed[partition_id] = (None if known is None else known.joined(added)) or added
         for partition in report.attended:
             who, before = partition.partition, self._known.get(partition.partition)
             # A copy that was asked for since ended the wait; what is committed now begins another.
@@ -222,7 +251,7 @@ class StatusBoard:
             leads_here=report.status.leader_here,
             closed_end=report.closed_end,
             committed_here=report.status.rows > 0,
-            safe_end=None if asked is None else asked.safe_end,
+            safe_end=None if asked is None or asked.safe is None else asked.safe.end,
         )
 
     def _partitions_now(self) -> Iterator[tuple[PartitionReport, PartitionNow]]:
@@ -253,6 +282,7 @@ class StatusBoard:
     def _partition_status(self, report: PartitionReport, now: PartitionNow) -> PartitionStatus:
         asked = self._copies.of(report.partition.topic_id, report.partition.partition)
         kept = self._kept(report.partition)
+        verified = _longer(self._committed.get(report.partition), None if asked is None else asked.safe)
         return replace(
             self._with_horizons(report),
             lag_ms=now.lag_ms,
@@ -260,7 +290,9 @@ class StatusBoard:
             waiting=waiting_words(report.status, now_ms=self._clock.now_ms()),
             reason_rows=kept.with_reason,
             awaiting_rows=kept.awaiting_schema,
-            copied_end=None if asked is None or asked.safe_end < 0 else asked.safe_end,
+            copied_end=None if asked is None or asked.safe is None else asked.safe.end,
+            verified_start=None if verified is None else verified.start,
+            verified_end=None if verified is None else verified.end,
             copy_wait_ms=now.copy_wait_ms,
         )
 
@@ -340,28 +372,22 @@ def _latest_status(report: LatestReport) -> LatestStatus:
     )
 
 
+def _longer(one: OffsetRange | None, other: OffsetRange | None) -> OffsetRange | None:
+    """Both as one, or the one with more offsets where some lie between them."""
+    if one is None or other is None:
+        return one or other
+    return one.joined(other) or max(one, other, key=lambda each: each.offset_count)
+
+
+def _told(report: CycleReport) -> Iterator[ToldProblem]:
+    for problem in report.problems:
+        yield ToldProblem.of(str(problem), entry="daemon-problem", kind=problem.kind)
+    for part in report.attended:
+        if part.problem is not None:
+            place = f"topic {part.partition.topic}, partition {part.partition.partition}"
+            yield problem_of_partition(str(part.problem), part.problem.kind, place)
+
+
 def _errors(report: CycleReport) -> tuple[FloebergError, ...]:
     of_partitions = tuple(part.problem for part in report.attended if part.problem is not None)
     return (*report.problems, *of_partitions)
-
-
-def _memory_bytes() -> dict[str, int]:
-    """Memory of this process and, together, of those it started (Spark's JVM and workers)."""
-    children = 0
-    try:
-        own = psutil.Process(os.getpid())
-        for child in own.children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                children += _share_bytes(child)
-        return {"daemon": _share_bytes(own), "spark": children}
-    except OSError:
-        # Out of file handles: the status must be had all the same, for it says so.
-        return {}
-
-
-def _share_bytes(process: psutil.Process) -> int:
-    """Resident memory, of which a page that n processes share counts for the n-th part of it: Spark's workers are forks
-    of one process, and their sum would count what they all have several times. Elsewhere than on Linux, without that.
-    """
-    memory = process.memory_full_info()
-    return int(getattr(memory, "pss", memory.rss))

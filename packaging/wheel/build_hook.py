@@ -1,4 +1,5 @@
-"""Puts compiled kernels into the wheel, which is then one for this Python and processor family.
+"""Puts the runbook that the daemon shows into the wheel, and compiled kernels, with which it is one for this Python and
+processor family.
 
 ``FLOEBERG_KERNELS`` names their folder (``make wheel``). Without it the wheel is one for any Python: it compiles them
 when they are first needed.
@@ -17,12 +18,15 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _WHERE_READ = "engine/kernels/compiled"
 
 
-class PackedKernels(BuildHookInterface):
+class PackedFiles(BuildHookInterface):
     """Called by hatchling before it writes a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":
+            return
+        build_data["force_include"]["docs/runbook.md"] = "serving/status/static/runbook.md"
         folder = os.environ.get("FLOEBERG_KERNELS")
-        if folder is None or version == "editable":
+        if folder is None:
             return
         files = sorted(Path(folder).glob("*.nb[ic]"))
         if not files:

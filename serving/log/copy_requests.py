@@ -6,16 +6,17 @@ import threading
 from dataclasses import dataclass
 
 from engine.clock import Clock
+from engine.offset_range import OffsetRange
 from serving.log.backend import RemoteSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesAsked:
-    """Of one partition, since this process started: when the broker last asked (monotonic), and the end of the highest
-    segment that was found safe when it did, -1 before the first."""
+    """Of one partition, since this process started: when the broker last asked (monotonic), and the offsets up
+    to the end of the highest segment that was found safe when it did, None before the first."""
 
     last_ms: int
-    safe_end: int = -1
+    safe: OffsetRange | None = None
 
 
 class CopyRequests:
@@ -32,10 +33,12 @@ class CopyRequests:
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             before = self._seen.get(key)
-            safe_end = -1 if before is None else before.safe_end
+            safe = None if before is None else before.safe
             if is_safe:
-                safe_end = max(safe_end, segment.range.end)
-            self._seen[key] = CopiesAsked(last_ms=now_ms, safe_end=safe_end)
+                # Of two runs with offsets between them the later one counts.
+                joined = segment.range if safe is None else safe.joined(segment.range)
+                safe = max(safe or segment.range, segment.range, key=lambda one: one.end) if joined is None else joined
+            self._seen[key] = CopiesAsked(last_ms=now_ms, safe=safe)
 
     def of(self, topic_id: str, partition: int) -> CopiesAsked | None:
         """None while the broker has not asked for any."""

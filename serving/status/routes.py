@@ -6,22 +6,23 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from serving.status.daemon_status import DaemonStatus, Phase
 from serving.status.metrics import CONTENT_TYPE, Metrics
-from serving.status.page import status_page
+from serving.status.page_routes import page_endpoints
+from serving.status.page_source import PageSource
 
 STUCK_AFTER_MS = 15 * 60_000
 """A cycle that takes longer has hung: a full one (4 GiB of segments) takes a few minutes on two cores."""
 
 
-def status_routes(status: Callable[[], DaemonStatus], metrics: Metrics) -> list[BaseRoute]:
-    """Starlette routes; ``status`` is called once a request and must not block for long."""
-
-    def page(request: Request) -> Response:  # noqa: ARG001
-        return HTMLResponse(status_page(status()))
+def status_routes(
+    status: Callable[[], DaemonStatus], metrics: Metrics, source: PageSource | None = None
+) -> list[BaseRoute]:
+    """Starlette routes; ``status`` is called once a request and must not block for long. ``source``: what the page is
+    answered with, by default made of ``status`` alone."""
 
     def as_json(request: Request) -> Response:  # noqa: ARG001
         return JSONResponse(status().to_dict())
@@ -37,7 +38,7 @@ def status_routes(status: Callable[[], DaemonStatus], metrics: Metrics) -> list[
         return _verdict(why_not_ready(found), notes=found.all_damages)
 
     return [
-        Route("/", page),
+        *(Route(path, endpoint) for path, endpoint in page_endpoints(source or PageSource(status)).items()),
         Route("/status", as_json),
         Route("/metrics", scrape),
         Route("/healthz", alive),

@@ -28,6 +28,11 @@ def test_ranges_relate_as_the_sets_of_their_offsets(one: OffsetRange, other: Off
     assert (offsets(shared) if shared else set()) == offsets(one) & offsets(other)
     if not other.is_empty:
         assert one.covers(other) == (offsets(other) <= offsets(one))
+    joined = one.joined(other)
+    if joined is not None:
+        assert offsets(joined) == offsets(one) | offsets(other)
+    else:
+        assert one.end < other.start or other.end < one.start
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 3), (4, 3)])

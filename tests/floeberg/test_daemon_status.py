@@ -45,6 +45,10 @@ class Running:
     def ends(self) -> set[int | None]:
         return {one["tiered_end"] for one in self.status()["partitions"]}
 
+    def page(self) -> str:
+        """Up to two seconds old."""
+        return httpx.get(self.table_door, timeout=60).text
+
     def scrape(self) -> str:
         return httpx.get(f"{self.table_door}/metrics", timeout=60).text
 
@@ -101,11 +105,19 @@ def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_come
         "row_group_bytes",
     } <= bounds.keys()
     assert all(0 <= bound["used"] <= bound["limit"] for bound in bounds.values())
+    (good, bad) = running.status()["partitions"][:2]
+    assert {(one["verified_start"], one["verified_end"]) for one in (good, bad)} == {(0, 10)}
+    assert all(one["file_bytes"] > 0 and 0 < one["log_bytes"] <= one["local_log_bytes"] for one in (good, bad))
+    loops = {loop["name"]: loop for loop in running.status()["loops"]}
+    assert list(loops) == ["tiering", "compaction", "repair", "horizons", "sweeps", "latest"]
+    assert loops["tiering"]["worked_ms"] <= loops["tiering"]["looked_ms"]
+    running.until(lambda: running.status()["loops"][1]["looked_ms"] is not None)
+    assert httpx.get(f"{running.table_door}/page/overview", timeout=60).json()["totals"]["stored"] == 20
     with moved_away(world.root / "data" / "warehouse"):
         world.produce(world.bad, world.good)
         running.until(lambda: not running.status()["healthy"])
         assert 'floeberg_partition_problem{topic="orders",partition="0",kind="unavailable"} 1.0' in running.scrape()
-        assert "the warehouse does not have the table" in httpx.get(running.table_door, timeout=60).text
+        running.until(lambda: "the warehouse does not have the table" in running.page())
     running.until(lambda: running.status()["healthy"])
     assert running.ends() == {20}
 
@@ -130,7 +142,7 @@ def test_damaged_file_is_named_by_status_page_and_readiness_and_once_in_the_log(
     for part in ("topic orders", "partition 0", file.name, "floeberg fsck"):
         assert part in told
     assert (ready.status_code, ready.text) == (200, f"ok\n{told}\n")
-    assert html.escape(told) in httpx.get(running.table_door, timeout=60).text
+    running.until(lambda: html.escape(file.name) in running.page())
     assert "floeberg_damages 1.0" in running.scrape()
     shown = CliRunner().invoke(app, ["-c", str(running.settings), "status"])
     assert shown.exit_code == 1

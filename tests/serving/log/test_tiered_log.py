@@ -53,14 +53,26 @@ def test_what_the_broker_asks_for_is_noted_and_how_far_it_was_safe(stage: Stage)
     stage.log.verified(segment(0, 1000))
     first = stage.copies.of(TOPIC_ID, 0)
     assert first is not None
-    assert first.safe_end == -1
+    assert first.safe is None
     stage.store(0, 1000)
     stage.log.verified(segment(0, 1000))
     stage.log.verified(segment(1000, 2000))
     later = stage.copies.of(TOPIC_ID, 0)
     assert later is not None
-    assert later.safe_end == 1000
+    assert later.safe == OffsetRange(start=0, end=1000)
     assert later.last_ms >= first.last_ms
+
+
+def test_run_of_safe_segments_grows_and_after_a_gap_the_later_one_counts(stage: Stage) -> None:
+    def safe_after(start: int, end: int) -> OffsetRange | None:
+        stage.copies.note(segment(start, end), is_safe=True)
+        asked = stage.copies.of(TOPIC_ID, 0)
+        return None if asked is None else asked.safe
+
+    assert safe_after(500, 1000) == OffsetRange(start=500, end=1000)
+    assert safe_after(1000, 1500) == OffsetRange(start=500, end=1500)
+    assert safe_after(2000, 2500) == OffsetRange(start=2000, end=2500)
+    assert safe_after(0, 100) == OffsetRange(start=2000, end=2500)
 
 
 def test_hurry_reaches_the_tiering_loop(stage: Stage) -> None:

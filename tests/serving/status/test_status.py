@@ -21,7 +21,7 @@ from serving.status.daemon_status import (
     TableSweepStatus,
 )
 from serving.status.metrics import DaemonLook, Metrics
-from serving.status.page import duration_text, size_text
+from serving.status.page import compaction_lines, duration_text, latest_lines, size_text, sweep_lines
 from serving.status.routes import STUCK_AFTER_MS, status_routes
 from serving.status.topic_series import PartitionNow
 from topics.partition_status import PartitionStatus
@@ -181,13 +181,15 @@ def test_schema_registry_that_is_away_is_shown_and_leaves_the_daemon_ready() -> 
 
 
 def test_tables_of_newest_records_are_shown_and_one_that_does_not_get_on_needs_a_look() -> None:
-    assert "Latest per key" not in client_of(RUNNING).get("/").text
+    assert not latest_lines(RUNNING.latest, now_ms=RUNNING.now_ms)
     latest = LatestStatus(tables=2, behind_offsets=1200, commits=3, rows=4000, builds=1, last_commit_ms=1_050_000)
     status = replace(RUNNING, latest=latest)
     client = client_of(status)
-    page = client.get("/").text
-    assert "2 tables, 1,200 offsets behind" in page
-    assert "4,000 rows in 3 commits, 1 partitions built whole; last 10 s ago" in page
+    told = latest_lines(latest, now_ms=RUNNING.now_ms)
+    assert told == (
+        "2 tables, 1,200 offsets behind",
+        "4,000 rows in 3 commits, 1 partitions built whole; last 10 s ago",
+    )
     found = samples_of(client.get("/metrics").text)
     assert found["floeberg_latest_behind_offsets",] == 1200
     assert found["floeberg_latest_rows_total",] == 4000
@@ -220,11 +222,12 @@ def test_compaction_is_shown_and_what_it_met_damaged_needs_a_look() -> None:
     )
     status = replace(RUNNING, compaction=compaction)
     client = client_of(status)
-    page = client.get("/").text
-    assert "1,200 files, 5.0 MiB, are to be merged" in page
-    assert "96 files became 3, 3.0 MiB; last 10 s ago" in page
-    assert "a byte is written 2.50 times; 4 conflicts, 1 given up, 2 failed" in page
-    assert "somebody else changed &lt;the files&gt;" in page
+    assert compaction_lines(compaction, now_ms=RUNNING.now_ms) == (
+        "1,200 files, 5.0 MiB, are to be merged",
+        "96 files became 3, 3.0 MiB; last 10 s ago",
+        "a byte is written 2.50 times; 4 conflicts, 1 given up, 2 failed",
+    )
+    assert client.get("/page/overview").json()["held"] == ["somebody else changed <the files>"]
     found = samples_of(client.get("/metrics").text)
     assert found["floeberg_compaction_backlog_files",] == 1200
     assert found["floeberg_compaction_written_bytes_total",] == 3 << 20
@@ -260,11 +263,9 @@ def test_files_are_shown_by_reason_and_a_sweep_that_does_not_get_on_needs_a_look
     )
     status = replace(RUNNING, sweeps=(sweep,), now_ms=1_060_000)
     assert status.is_healthy
-    page = client_of(status).get("/").text
-    assert "&lt;orders&gt;" in page
-    assert "7 files, 7.0 MiB, removed since the start" in page
-    assert "2 files stay: a reader has it open" in page
-    assert "the next go in 1 h" in page
+    told = "; ".join(sweep_lines(sweep, now_ms=status.now_ms))
+    assert told == ("2 files stay: a reader has it open; 7 files, 7.0 MiB, removed since the start; the next go in 1 h")
+    assert client_of(status).get("/page/overview").json()["files"]["bytes"]["history"] == 2 << 20
     found = samples_of(client_of(status).get("/metrics").text)
     assert found["floeberg_table_bytes", "history", "kafka.orders", "<orders>"] == 2 << 20
     assert found["floeberg_table_files", "foreign", "kafka.orders", "<orders>"] == 5
@@ -273,9 +274,11 @@ def test_files_are_shown_by_reason_and_a_sweep_that_does_not_get_on_needs_a_look
     assert found["floeberg_sweep_problem", "kafka.orders", "<orders>"] == 0
     assert DaemonStatus.from_dict(json.loads(json.dumps(status.to_dict()))) == status
     held = replace(sweep, held="its property gc.enabled is false", put_off="the catalog does not answer")
-    shown = client_of(replace(status, sweeps=(held,))).get("/").text
-    assert "nothing is removed: its property gc.enabled is false" in shown
-    assert "put off: the catalog does not answer" in shown
+    shown = client_of(replace(status, sweeps=(held,))).get("/page/overview").json()
+    assert shown["files"]["notes"] == [
+        "kafka.orders: its property gc.enabled is false",
+        "kafka.orders: the catalog does not answer",
+    ]
     stuck = replace(status, sweeps=(replace(sweep, problem="4 files can't be removed"),))
     assert not stuck.is_healthy
     assert samples_of(client_of(stuck).get("/metrics").text)["floeberg_sweep_problem", "kafka.orders", "<orders>"] == 1
