@@ -5,6 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNNABLE := $(VENV)/.runnable
 INSTALLED := $(VENV)/.installed
 JAR := floeberg/jars/floeberg-plugin.jar
 KEEP ?=
@@ -20,9 +21,9 @@ FROM ?= 0
 SECONDS ?= 60
 SEED ?= 1
 
-.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar promtool wheel check-jdk check-clients clean format
+.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar promtool wheel check-jdk check-clients clean format test-helm check-go
 
-demo: $(INSTALLED) $(JAR)
+demo: $(RUNNABLE) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
 
 test: $(INSTALLED) $(JAR)
@@ -33,6 +34,16 @@ clients: check-clients $(INSTALLED) $(JAR)
 	npm install --no-save --no-audit --no-fund --loglevel=error --prefix build/clients/node kafkajs@2.2.4
 	GOMODCACHE=$(CURDIR)/build/clients/go-modules GOFLAGS=-modcacherw go build -C tests/clients/go -o $(CURDIR)/build/clients/ ./kafka_go ./franz_go ./sarama
 	$(TIED) $(BIN)/pytest tests/native/node_and_go_clients.py
+
+# The chart, by Helm, Kubernetes' schemas and the API server's own code, which nothing else here needs.
+test-helm: export GOMODCACHE = $(CURDIR)/build/helm/go-modules
+test-helm: export GOFLAGS = -modcacherw
+test-helm: check-go $(INSTALLED)
+	mkdir -p build/helm/bin
+	test -x build/helm/bin/helm || GOBIN=$(CURDIR)/build/helm/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0
+	go build -C tests/packaging/admission -o $(CURDIR)/build/helm/bin/admission .
+	$(BIN)/uv pip install --quiet --target build/helm/python kubernetes-validate==1.37.0
+	$(TIED) $(BIN)/pytest tests/packaging/chart.py
 
 # Three brokers as Kafka ships them and what `floeberg plugin` prints: a minute that most changes need not wait for.
 test-shipped-cluster: $(INSTALLED) $(JAR)
@@ -86,25 +97,32 @@ wheel: $(INSTALLED) $(JAR)
 	$(BIN)/python packaging/wheel/kept_kernels.py build/kernels
 	env FLOEBERG_KERNELS=$(CURDIR)/build/kernels $(BIN)/uv build --wheel --out-dir dist
 
-$(INSTALLED): pyproject.toml | check-jdk
+# What runs; what tests and benchmarks need comes with $(INSTALLED).
+$(RUNNABLE): pyproject.toml | check-jdk
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Floeberg needs Python 3.11 or newer: set PYTHON=...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable .
+	# Those that are out of date are never deleted.
+	rm -rf engine/kernels/compiled
+	touch $@
+
+$(INSTALLED): $(RUNNABLE)
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
-	# Numba keeps kernels under a digest of their sources, and never deletes those that are out of date.
-	find engine -name '*.nb[ic]' -delete
 	$(BIN)/python -m floeberg.kernels
 	touch $@
 
-$(JAR): $(INSTALLED) $(wildcard plugin/src/*.java plugin/src/*/*.java plugin/src/*/*/*.java plugin/src/*/*/*/*.java plugin/build.py)
+$(JAR): $(RUNNABLE) $(wildcard plugin/src/*.java plugin/src/*/*.java plugin/src/*/*/*.java plugin/src/*/*/*/*.java plugin/build.py)
 	$(BIN)/python plugin/build.py
 
 check-jdk:
 	@command -v javac >/dev/null || { echo 'Floeberg needs a JDK 17 or newer: install one and put javac on the PATH'; exit 1; }
 
-check-clients:
+check-clients: check-go
 	@command -v npm >/dev/null && command -v node >/dev/null || { echo 'make clients needs Node.js 20 or newer: install it and put node and npm on the PATH'; exit 1; }
-	@command -v go >/dev/null || { echo 'make clients needs Go 1.25 or newer: install it and put go on the PATH'; exit 1; }
+
+check-go:
+	@command -v go >/dev/null || { echo 'This needs Go 1.25 or newer: install it and put go on the PATH'; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist $(JAR)

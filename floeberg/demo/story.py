@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,14 @@ from floeberg.demo.stage import Stage
 from floeberg.demo.summary import Outcome, show_summary
 from floeberg.java.jdk import java_command
 from floeberg.java.maven_jars import ICEBERG_SPARK, KAFKA_BROKER, resolve_jars
+from floeberg.kernels import compile_kernels
 from floeberg.sql.answer import SqlAnswer
 from floeberg.sql.answer_formats import table_lines
 from floeberg.sql.duckdb_session import DuckdbSession
 from serving.status.page import size_text
+
+_FORMATS = frozenset({"avro", "string"})
+"""Of the orders and their keys."""
 
 _TIERING_TIMEOUT_SECONDS = 180.0
 _LOOK_EVERY_SECONDS = 0.25
@@ -52,7 +57,10 @@ def run_demo(options: DemoOptions, console: Console) -> None:
     console.print("[bold]Floeberg[/bold]: one copy of a Kafka topic, read by offset and by SQL")
     stage.say(f"[dim]everything happens in {directory}[/dim]")
     stage.chapter("The parts")
-    _fetch_parts(stage)
+    with ThreadPoolExecutor(1) as beside:
+        compiled = beside.submit(compile_kernels, _FORMATS, tell=lambda progress: stage.say(str(progress)))
+        _fetch_parts(stage)
+        compiled.result()
     playground = Playground(directory, kept=options.keep)
     producer: OrderProducer | None = None
     finished = False
