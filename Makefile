@@ -21,7 +21,7 @@ FROM ?= 0
 SECONDS ?= 60
 SEED ?= 1
 
-.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar promtool wheel check-jdk check-clients clean format test-helm check-go
+.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar promtool wheel check-jdk check-clients clean format test-helm check-go test-image
 
 demo: $(RUNNABLE) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -44,6 +44,10 @@ test-helm: check-go $(INSTALLED)
 	go build -C tests/packaging/admission -o $(CURDIR)/build/helm/bin/admission .
 	$(BIN)/uv pip install --quiet --target build/helm/python kubernetes-validate==1.37.0
 	$(TIED) $(BIN)/pytest tests/packaging/chart.py
+
+# The Dockerfile's steps without an engine: minutes, and a GB from the package registry.
+test-image: $(INSTALLED)
+	$(TIED) $(BIN)/pytest --timeout 3000 tests/packaging/image.py
 
 # Three brokers as Kafka ships them and what `floeberg plugin` prints: a minute that most changes need not wait for.
 test-shipped-cluster: $(INSTALLED) $(JAR)

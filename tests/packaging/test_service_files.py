@@ -16,8 +16,8 @@ import yaml
 
 from floeberg.settings import Settings
 from floeberg.settings.file import load_settings
+from tests.packaging.dockerfile import ROOT, instructions
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
 UNIT = PACKAGING / "systemd" / "floeberg.service"
 MOST_EXPOSED = 2.0
@@ -61,17 +61,10 @@ def test_unit_writes_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unit["RestartPreventExitStatus"] == "2", "wrong settings end with this code"
 
 
-def dockerfile() -> list[tuple[str, str]]:
-    """Instructions, continued lines put together."""
-    text = re.sub(r"^#.*\n", "", (PACKAGING / "docker" / "Dockerfile").read_text(), flags=re.MULTILINE)
-    lines = text.replace("\\\n", " ").splitlines()
-    return [(name, rest.strip()) for name, _, rest in (line.partition(" ") for line in lines if line.strip())]
-
-
 def test_image_runs_as_nobody_special_with_a_health_check_that_can_fail(tmp_path: Path) -> None:
-    stages = [at for at, (name, _) in enumerate(dockerfile()) if name == "FROM"]
+    stages = [at for at, (name, _) in enumerate(instructions()) if name == "FROM"]
     assert len(stages) == 2
-    last = dict(dockerfile()[stages[-1] :])
+    last = dict(instructions()[stages[-1] :])
     assert last["USER"].split(":")[0].isdecimal()
     assert last["USER"].split(":")[0] != "0"
     check = json.loads(last["HEALTHCHECK"].split("CMD", 1)[1])
@@ -85,7 +78,7 @@ def test_image_runs_as_nobody_special_with_a_health_check_that_can_fail(tmp_path
 def test_image_builds_from_what_the_repository_has() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert {".git", ".venv", "build"} <= set(ignored)
-    for name, rest in dockerfile():
+    for name, rest in instructions():
         if name == "COPY" and not rest.startswith("--from"):
             assert (ROOT / rest.split()[0]).exists(), rest
         if name == "RUN":
