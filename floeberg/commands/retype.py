@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,14 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from engine.clock import SystemClock
 from engine.errors import Invalid
+from engine.formats.format_facts import AUTO
 from floeberg.commands.context import CommandContext
 from floeberg.commands.own_hands import own_replacer
 from floeberg.console import err, out, print_json
 from floeberg.daemon.log_output import configure_logging
+from serving.status.page import size_text
 
 if TYPE_CHECKING:
     from engine.file_lock import FileLock
     from engine.table.topic_table import TopicTable
+    from floeberg.settings.topic import TopicSettings
     from topics.topic_rule import TopicRule
 
 _REASONS_SHOWN = 10
@@ -68,10 +72,11 @@ def retype(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Give a topic's table the value format that the settings say now: every record is decoded again.
+    """Give a topic's table another value format.
 
-    All files are written anew and proven, then one commit puts them in place with the new columns. No record is lost,
-    and consumers read the same bytes throughout. Ended before that, nothing has changed, and the next call goes on.
+    The one that the settings say now: every record is decoded again. All files are written anew and proven, then one
+    commit puts them in place with the new columns. No record is lost, and consumers read the same bytes throughout.
+    Ended before that, nothing has changed, and the next call goes on.
     """
     from floeberg.settings.schema_sources import SchemaSources
 
@@ -87,7 +92,7 @@ def retype(
     if as_json:
         print_json(summary.to_dict())
     else:
-        _show(summary, is_set=value is None)
+        _show(summary, is_set=value is None or _setting(command, topic) in {value, AUTO})
 
 
 def _worked(
@@ -141,11 +146,11 @@ def _wanted_rule(command: CommandContext, table: TopicTable, value: str | None, 
     """The settings' rule for the topic, of the format ``value`` where it is said. Raises Invalid, Unavailable."""
     from floeberg.settings.rooms import topic_rules
     from floeberg.settings.topic import with_value
-    from topics.topic_rule import name_matches, rule_of
+    from topics.topic_rule import rule_of
 
     settings = command.settings
     if value is not None:
-        kept = next((one for one in settings.topics if name_matches(one.name, table.topic)), None)
+        kept = next(_settings_of(command, table.topic), None)
         topics = (with_value(one, value) if one is kept else one for one in settings.topics)
         settings = settings.model_copy(update={"topics": tuple(topics)})
     rule = rule_of(table.topic, topic_rules(settings, sources))
@@ -160,6 +165,17 @@ def _wanted_rule(command: CommandContext, table: TopicTable, value: str | None, 
             next_step="set key and column_prefix back",
         )
     return _found(table, rule) if rule.is_open else rule
+
+
+def _settings_of(command: CommandContext, topic: str) -> Iterator[TopicSettings]:
+    """Those that match, of which the first counts."""
+    from topics.topic_rule import name_matches
+
+    return (one for one in command.settings.topics if name_matches(one.name, topic))
+
+
+def _setting(command: CommandContext, topic: str) -> str | None:
+    return next((one.value for one in _settings_of(command, topic)), None)
 
 
 def _found(table: TopicTable, rule: TopicRule) -> TopicRule:
@@ -191,8 +207,7 @@ def _is_made_for(table: TopicTable, rule: TopicRule) -> bool:
 
 
 def _show(summary: _Summary, *, is_set: bool) -> None:
-    mib = summary.size_bytes / (1 << 20)
-    what = f"{summary.files} files, {mib:,.1f} MiB, {summary.records:,} records"
+    what = f"{summary.files} files, {size_text(summary.size_bytes)}, {summary.records:,} records"
     name, formats = escape(summary.table), f"{summary.before} to {summary.after}"
     if summary.dry_run:
         out.print(f"[bold]{name}[/]  would go from {formats}: {what} to write again", soft_wrap=True)
@@ -205,6 +220,6 @@ def _show(summary: _Summary, *, is_set: bool) -> None:
     if len(summary.reasons) > _REASONS_SHOWN:
         out.print(f"    and {len(summary.reasons) - _REASONS_SHOWN} more reasons")
     if not is_set:
-        said = f'name = "{escape(summary.topic)}", value = "{summary.after}"'
-        out.print(f"    the settings must say so, too: \\[[topics]] {said}", soft_wrap=True)
+        said = f'[[topics]] name = "{summary.topic}", value = "{summary.after}"'
+        out.print(f"    the settings must say so, too: {said}", soft_wrap=True, markup=False)
     out.print("    a daemon that was started with another format tiers nothing of the topic until it is started again")

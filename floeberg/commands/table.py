@@ -24,9 +24,10 @@ def rename(
     topic: Annotated[str, typer.Argument(help="The topic.")],
     name: Annotated[str, typer.Argument(help="The table's new name.")],
 ) -> None:
-    """Give a topic's table another name in the catalog, with its __latest table. Daemons may run.
+    """Give a topic's table another name.
 
-    It keeps the name, also when the topic is created again; to rename it back, give it the topic's name.
+    Its __latest table gets it, too, and daemons may run. It keeps the name, also when the topic is created again; to
+    rename it back, give it the topic's name.
     """
     from floeberg.tables.rename import rename_table
 
