@@ -21,7 +21,7 @@ FROM ?= 0
 SECONDS ?= 60
 SEED ?= 1
 
-.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar promtool wheel check-jdk check-clients clean format test-helm check-go test-image
+.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar promtool wheel check-jdk check-clients clean format test-helm check-go test-image pictures
 
 demo: $(RUNNABLE) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -127,6 +127,10 @@ check-clients: check-go
 
 check-go:
 	@command -v go >/dev/null || { echo 'This needs Go 1.25 or newer: install it and put go on the PATH'; exit 1; }
+
+# Of the status page, for README and docs, in a Chromium that is there.
+pictures: $(INSTALLED)
+	$(TIED) $(BIN)/python -m tests.serving.status.page_pictures docs/pictures
 
 clean:
 	rm -rf $(VENV) build dist $(JAR)

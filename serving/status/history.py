@@ -99,11 +99,11 @@ class History:
             self._try(lambda: _write_slot(path, number % SLOTS, encode(sample)))
 
     def last(self, now_ms: int) -> Sample | None:
-        """The newest one, if it is no older than two steps."""
+        """The newest one of the last two steps: that of the very last may still be on its way."""
         newest = now_ms // STEP_MS
         with self._lock:
             found = [self._samples.get(number % SLOTS) for number in (newest, newest - 1, newest - 2)]
-        return next((one for one in found if one is not None and 0 <= now_ms - one.time_ms <= 2 * STEP_MS), None)
+        return next((one for one in found if one is not None and 0 <= now_ms - one.time_ms <= 3 * STEP_MS), None)
 
     def day(self, now_ms: int) -> Mapping[str, int]:
         """What was done in the last day, by the names of ``SUMS``."""

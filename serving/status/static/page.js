@@ -399,7 +399,8 @@
     const figure = make("figure", {}, caption, box);
     $("charts").append(figure);
     const say = (plot, index) => {
-      const at = index ?? plot.data[0].length - 1;
+      // The newest point is still to come for a moment after each half minute.
+      const at = index ?? Math.max(0, plot.data[1].findLastIndex((value) => value !== null));
       lines.forEach(([, name], line) => {
         const value = plot.data[line + 1][at];
         put(values[line].lastChild, `${name} ${value === null || value === undefined ? "–" : unit(value)}`.trim());

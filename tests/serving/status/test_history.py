@@ -84,7 +84,9 @@ def test_day_is_answered_in_bounded_points_that_add_up_and_keep_the_worst() -> N
 def test_sample_of_yesterday_or_of_a_clock_that_went_back_is_not_of_now() -> None:
     history = History()
     history.keep(sample_at(-1, records=9))
-    assert history.last(NOON_MS) == sample_at(-1, records=9)
+    for later_ms in (0, STEP_MS - 1, STEP_MS + 1, 2 * STEP_MS - 1):
+        assert history.last(NOON_MS + later_ms) == sample_at(-1, records=9)
+    assert history.last(NOON_MS + 2 * STEP_MS + 1) is None
     assert history.last(NOON_MS + SLOTS * STEP_MS) is None
     assert history.last(NOON_MS - 10 * STEP_MS) is None
     assert history.points(now_ms=NOON_MS + SLOTS * STEP_MS, length_ms=STEP_MS)["records"] == [None]
