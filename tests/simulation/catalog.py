@@ -72,6 +72,16 @@ class SimulatedCatalog(MetastoreCatalog):
         name = self.identifier_to_tuple(namespace)
         return self._answer("namespace", lambda: name in self._state.namespaces)
 
+    def load_namespace_properties(self, namespace: str | Identifier) -> dict[str, str]:
+        name = self.identifier_to_tuple(namespace)
+
+        def properties() -> dict[str, str]:
+            if name not in self._state.namespaces:
+                raise NoSuchNamespaceError(f"Namespace does not exist: {name}")
+            return {}
+
+        return self._answer("namespace", properties)
+
     def create_namespace(self, namespace: str | Identifier, properties: Any = None) -> None:
         name = self.identifier_to_tuple(namespace)
 
@@ -175,5 +185,5 @@ class SimulatedCatalog(MetastoreCatalog):
         raise NotImplementedError("nothing of ours asks for this")
 
     drop_namespace = list_namespaces = _unused
-    load_namespace_properties = update_namespace_properties = _unused
+    update_namespace_properties = _unused
     view_exists = list_views = load_view = drop_view = register_view = _unused

@@ -129,7 +129,7 @@ class RetypePlan:
 
     def _with_fields(self, fields: Sequence[pa.Field], layout: TableLayout) -> Self:
         wanted = (one for one in iceberg_schema(layout, fields).fields if not layout.is_metadata(one.name))
-        known = max(Schema(*self.columns)._lazy_id_to_field, default=self.first_id - 1)
+        known = max(Schema(*self.columns).field_ids, default=self.first_id - 1)
         return replace(self, columns=tuple(_numbered(wanted, self.columns, count(known + 1))))
 
 
