@@ -17,7 +17,7 @@ def write_durably(
     path: Path,
     content: bytes,
     *,
-    mode: int = 0o666,
+    mode: int | None = None,
     replaces: bool = True,
     synced: FaultPoint | None = None,
     named: FaultPoint | None = None,
@@ -25,13 +25,16 @@ def write_durably(
     """Put a small file under its name; with ``replaces`` False one that is there already stays. Raises OSError.
 
     ``synced`` and ``named`` are reached while the temporary name is durable, and right after the file has its own.
-    Processes may write one path at once: each has a temporary name of its own.
+    Processes may write one path at once: each has a temporary name of its own. ``mode`` is the file's, whatever the
+    umask; without it the umask decides.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         # In a container every start has the same process id: an earlier one may have left the name behind.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666 if mode is None else mode)
         with os.fdopen(descriptor, "wb") as file:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
             file.write(content)
             name_durably(file, temporary, path, replaces=replaces, synced=synced, named=named)
     except OSError:
@@ -68,15 +71,15 @@ def name_durably(
     sync_folder(path.parent)
 
 
-def make_durable_folder(folder: Path) -> None:
-    """Make a folder and the missing ones above it, durable."""
+def make_durable_folder(folder: Path, *, mode: int = 0o777) -> None:
+    """Make a folder and the missing ones above it, durable, with what the umask leaves of ``mode``."""
     missing = []
     at = folder
     while not at.exists():
         missing.append(at)
         at = at.parent
     for level in reversed(missing):
-        level.mkdir(exist_ok=True)
+        level.mkdir(mode, exist_ok=True)
         sync_folder(level.parent)
 
 

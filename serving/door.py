@@ -1,8 +1,11 @@
-"""What every door does: the token first, errors as answers, clients noticed when they leave, all of it counted."""
+"""What every door does: name and token first, errors as answers, clients noticed when they leave, all of it counted."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hashlib
 import hmac
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -16,6 +19,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
+
+from serving.host_names import HostNames
 
 HANG_UP = "floeberg.hang_up"
 """Extension of the ASGI scope: a callable that ends the connection at once, with what is still to be sent."""
@@ -151,7 +156,11 @@ GuardedEndpoint = Callable[[Request], Awaitable[Response]]
 
 class DoorGuard:
     """``refusal`` answers who has none of the ``tokens`` (none at all: everybody is let in); ``problem`` makes an
-    error the door's answer, or raises it again where it was not foreseen, and ``unforeseen`` answers that."""
+    error the door's answer, or raises it again where it was not foreseen, and ``unforeseen`` answers that.
+
+    ``hosts`` None: the door may be called by any name. ``takes_passwords``: a token may come as the password of
+    HTTP's Basic scheme as well, which is what a browser asks a person for.
+    """
 
     def __init__(
         self,
@@ -162,13 +171,17 @@ class DoorGuard:
         refusal: Callable[[], Response],
         problem: Callable[[Request, Exception], Response],
         unforeseen: Callable[[Exception], Response],
+        hosts: HostNames | None = None,
+        takes_passwords: bool = False,
     ) -> None:
         self._door = door
-        self._tokens = [token.encode() for token in tokens]
+        self._tokens = [_digest(token) for token in tokens]
+        self._hosts = hosts
         self._metrics = metrics
         self._refusal = refusal
         self._problem = problem
         self._unforeseen = unforeseen
+        self._takes_passwords = takes_passwords
 
     def wrap(self, name: str, endpoint: Endpoint) -> GuardedEndpoint:
         """``endpoint``, behind the guard; counted as ``name``. One that is no coroutine runs in a thread."""
@@ -181,10 +194,21 @@ class DoorGuard:
 
         return guarded
 
+    def lets_in(self, request: Request) -> bool:
+        """Whether the request has a token, where one is needed. Raises ``Misdirected``."""
+        if self._hosts is not None:
+            self._hosts.check(request)
+        if not self._tokens:
+            return True
+        given = _digest(self._token_of(request))
+        # Every token is compared, in constant time: the answer's delay tells nothing about them.
+        matches = [hmac.compare_digest(given, known) for known in self._tokens]
+        return any(matches)
+
     async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
-        if self._tokens and not self._is_allowed(request):
-            return self._refusal()
         try:
+            if not self.lets_in(request):
+                return self._refusal()
             if inspect.iscoroutinefunction(endpoint):
                 response: Response = await endpoint(request)
                 return response
@@ -198,9 +222,19 @@ class DoorGuard:
                 _log.exception("request_ended_unforeseen", door=self._door, request=request.scope["path"])
                 return self._unforeseen(unforeseen)
 
-    def _is_allowed(self, request: Request) -> bool:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        given = token.strip().encode()
-        # Every token is compared, in constant time: the answer's delay tells nothing about them.
-        matches = [hmac.compare_digest(given, known) for known in self._tokens]
-        return scheme.lower() == "bearer" and any(matches)
+    def _token_of(self, request: Request) -> str:
+        """Empty where there is none: no token is."""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return given.strip()
+        if scheme.lower() == "basic" and self._takes_passwords:
+            try:
+                return base64.b64decode(given, validate=True).decode().partition(":")[2]
+            except (binascii.Error, UnicodeDecodeError):
+                return ""
+        return ""
+
+
+def _digest(token: str) -> bytes:
+    """Of one length for all: comparing takes as long, however long what was given."""
+    return hashlib.sha256(token.encode()).digest()

@@ -125,7 +125,10 @@ def spark() -> Iterator[SparkWorkers]:
     java_command()
     end_jvm()
     workers = SparkWorkers(SparkSettings(master="local[2]"))
+    # As the program sets it before it starts one.
+    umask = os.umask(0o077)
     workers.start()
     yield workers
     workers.stop()
+    os.umask(umask)
     end_jvm()

@@ -33,6 +33,8 @@ from engine.offset_range import OffsetRange
 from engine.topic_partition import TopicIdPartition
 
 SPOOL_SUFFIX = ".floeberg-spool"
+OWNERS_ONLY = 0o700
+"""A spool's mode: its segments have the broker's, which counts on what its own log directory lets through."""
 
 _log = structlog.get_logger(__name__)
 _LINK_NAME = re.compile(r"(\d{20})-(\d{20})\.log")
@@ -131,6 +133,7 @@ class Spool:
         stem = f"{segment_range.start:020d}-{segment_range.end:020d}"
         path = folder / f"{stem}.log"
         try:
+            make_durable_folder(self._roots[log_dir], mode=OWNERS_ONLY)
             make_durable_folder(folder)
             temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
             temporary.unlink(missing_ok=True)
@@ -280,7 +283,7 @@ class LogDirClaims:
         for path in self._paths:
             if path not in self._held:
                 with contextlib.suppress(OSError):
-                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.parent.mkdir(OWNERS_ONLY, parents=True, exist_ok=True)
                     lock = FileLock(path, is_process_wide=True)
                     if lock.take(sign=True):
                         self._held[path] = lock

@@ -66,13 +66,16 @@ def _results(command: CommandContext, *, with_spark: bool, patience_s: int | Non
     """``patience_s``: the canary's; None: it stays at home."""
     from engine.broker import KafkaBroker
     from floeberg.setup import checks
-    from floeberg.setup.daemon_checks import check_daemon
+    from floeberg.setup.daemon_checks import check_daemon, check_doors
+    from floeberg.setup.file_checks import check_files
     from floeberg.setup.topic_checks import check_topics
 
     clock = SystemClock()
     settings = command.settings
     yield good("settings", str(command.settings_file or "from the environment"))
     yield from _as_far_as_they_go("data directory", check_daemon(settings))
+    yield from check_doors(settings)
+    yield from check_files(settings)
     yield guarded("java", checks.check_java)
     yield guarded("kernels", lambda: checks.warm_up_kernels(clock))
     cluster_id: str | None = None
@@ -109,12 +112,12 @@ def _as_far_as_they_go(name: str, results: Iterator[CheckResult]) -> Iterator[Ch
 
 
 def _native(settings: Settings, broker: Broker, clock: Clock, patience_s: int | None) -> Iterator[CheckResult]:
-    from floeberg.daemon.door_token import log_door_token
+    from floeberg.daemon.door_token import log_door_tokens
     from floeberg.native.broker_facts import ask_facts
     from floeberg.native.checks import check_native
 
     facts = ask_facts(broker, settings.broker.log_dirs)
-    yield from check_native(broker, facts, settings, log_door_token(settings))
+    yield from check_native(broker, facts, settings, log_door_tokens(settings)[0])
     if patience_s is not None:
         from floeberg.daemon.log_output import configure_logging
         from floeberg.native.canary import fly

@@ -42,10 +42,13 @@ class CommandContext:
 
     @cached_property
     def settings(self) -> Settings:
-        """Raises ``Invalid``."""
+        """What is written from the first call on is for those whom the settings name. Raises ``Invalid``."""
         from floeberg.settings.file import load_settings
+        from floeberg.settings.file_access import keep_private
 
-        return load_settings(self.settings_file)
+        settings = load_settings(self.settings_file)
+        keep_private(settings)
+        return settings
 
     @cached_property
     def catalog(self) -> Catalog:

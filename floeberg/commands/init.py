@@ -113,7 +113,7 @@ def _doors() -> dict[str, int]:
     """Other ports for the doors whose own are taken."""
     from floeberg.http.server import bound_socket
     from floeberg.processes.free_ports import free_ports
-    from floeberg.settings import LogDoorSettings, TableDoorSettings
+    from floeberg.settings.doors import LogDoorSettings, TableDoorSettings
 
     taken = []
     for section, listen in {"log_door": LogDoorSettings().listen, "table_door": TableDoorSettings().listen}.items():

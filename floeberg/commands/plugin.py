@@ -13,8 +13,8 @@ from rich.markup import escape
 from engine.errors import FloebergError
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
 from floeberg.console import err, print_json, print_line, show_error
-from floeberg.daemon.door_token import log_door_token
-from floeberg.java.plugin_jar import broker_properties, write_jar
+from floeberg.daemon.door_token import log_door_tokens
+from floeberg.java.plugin_jar import broker_properties, write_jar, write_token
 from floeberg.native.lines import BrokerFacts, LineState, PropertyLine, lines_of, lines_unasked, notes_of
 from floeberg.settings import Settings
 
@@ -22,12 +22,24 @@ from floeberg.settings import Settings
 def plugin(
     context: typer.Context,
     directory: Annotated[Path, typer.Option("-o", "--output", help="Folder for the jar.")] = Path(),
+    show_token: Annotated[
+        bool, typer.Option("--show-token", help="Print the token instead of writing it into a file.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Write the broker plugin's jar and print the lines that this broker's server.properties needs."""
     settings = CommandContext.of(context).settings
+    token = log_door_tokens(settings)[0]
     jar = write_jar(directory)
-    own = broker_properties(jar=jar, door_url=settings.log_door.listen.url, token=log_door_token(settings))
+    token_file = None if show_token else write_token(directory, token)
+    door = settings.log_door
+    own = broker_properties(
+        jar=jar,
+        door_url=door.url,
+        token=token if token_file is None else None,
+        token_file=token_file,
+        ca_file=None if door.tls is None else door.tls.ca_file,
+    )
     facts: BrokerFacts | None = None
     away: FloebergError | None = None
     try:
@@ -41,6 +53,7 @@ def plugin(
         print_json(
             {
                 "jar": str(jar),
+                "token_file": None if token_file is None else str(token_file),
                 "node_id": None if facts is None else facts.node_id,
                 "problem": None if away is None else str(away),
                 "server_properties": to_put_in,
@@ -51,7 +64,7 @@ def plugin(
     else:
         for text in _texts(lines, facts):
             print_line(text)
-        _show_steps(settings, jar, notes)
+        _show_steps(settings, jar, token_file, notes)
         if away is not None:
             show_error(away)
     if away is not None:
@@ -88,11 +101,14 @@ def _texts(lines: Sequence[PropertyLine], facts: BrokerFacts | None) -> Iterator
         yield line.text
 
 
-def _show_steps(settings: Settings, jar: Path, notes: Sequence[str]) -> None:
+def _show_steps(settings: Settings, jar: Path, token_file: Path | None, notes: Sequence[str]) -> None:
     alter = f"kafka-configs.sh --bootstrap-server {settings.broker.bootstrap} --alter --entity-type topics"
     switch = "--add-config remote.storage.enable=true,local.retention.ms=86400000"
+    to_read = f"The jar is {jar}; the broker's user must be able to read it."
+    if token_file is not None:
+        to_read += f" So it must {token_file}, which nobody else may: chown it where the broker's user is another one."
     steps = (
-        f"The jar is {jar}; the broker's user must be able to read it.",
+        to_read,
         "Add the lines above to the broker's server.properties and restart it; do so beside every broker.",
         "floeberg check --canary    # a topic of its own is copied, read back and removed",
         "floeberg run               # for as long as the broker runs",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,10 +62,9 @@ def sql(
     is_shell = query is None and file is None and output is None and sys.stdin.isatty()
     text = "" if is_shell else _text(query, file)
     command = CommandContext.of(context)
-    with table_door(command) as (url, token):
+    with table_door(command, engine) as door:
         namespace = command.settings.namespace
-        last = kafka_columns == "last"
-        with _session(engine, url=url, token=token, namespace=namespace, kafka_columns_last=last) as session:
+        with _session(engine, door, namespace, kafka_columns_last=kafka_columns == "last") as session:
             if is_shell:
                 run_shell(session, out)
             else:
@@ -96,32 +97,46 @@ def _run(session: SqlSession, text: str, out: AnswerOutput) -> None:
                 out.show(answer)
 
 
-def _session(engine: str, *, url: str, token: str | None, namespace: str, kafka_columns_last: bool) -> SqlSession:
+def _session(engine: str, door: OpenTableDoor, namespace: str, *, kafka_columns_last: bool) -> SqlSession:
     """Raises ``Invalid``, ``Unavailable``."""
     if engine == "spark":
         from floeberg.sql.spark_session import SparkSession
 
-        return SparkSession(url, token=token, namespace=namespace)
+        return SparkSession(door.url, token=door.token, namespace=namespace)
     from floeberg.sql.duckdb_session import DuckdbSession
 
-    return DuckdbSession(url, token=token, namespace=namespace, kafka_columns_last=kafka_columns_last)
+    return DuckdbSession(
+        door.url, token=door.token, ca_file=door.ca_file, namespace=namespace, kafka_columns_last=kafka_columns_last
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTableDoor:
+    """``ca_file`` None: its certificate, if it has one, is known to the system."""
+
+    url: str
+    token: str | None
+    ca_file: Path | None = None
 
 
 @contextlib.contextmanager
-def table_door(command: CommandContext) -> Iterator[tuple[str, str | None]]:
-    """URL and token of the daemon's table door, or of one of our own while no daemon answers."""
+def table_door(command: CommandContext, engine: str) -> Iterator[OpenTableDoor]:
+    """The daemon's; or one of our own, while no daemon answers, or the engine can't be told whom to trust."""
     from floeberg.daemon.client import table_door_answers
 
-    settings = command.settings
-    if table_door_answers(settings):
-        tokens = settings.table_door.tokens
-        yield settings.table_door.listen.url, tokens[0] if tokens else None
+    door = command.settings.table_door
+    ca_file = None if door.tls is None else door.tls.ca_file
+    # A JVM reads no PEM file, and with a trust store of our own it would not know the store of the tables' files.
+    if (engine != "spark" or ca_file is None) and table_door_answers(command.settings):
+        yield OpenTableDoor(url=door.url, token=next(iter(door.known_tokens), None), ca_file=ca_file)
         return
     from floeberg.http.server import HttpServer
-    from floeberg.settings import Listen
+    from floeberg.settings.doors import Listen
     from serving.tables.catalog_view import CatalogView
     from serving.tables.door import table_door_routes
 
-    routes = table_door_routes(CatalogView(command.catalog))
+    # Other users of the machine reach it as well.
+    token = secrets.token_urlsafe()
+    routes = table_door_routes(CatalogView(command.catalog), tokens=[token])
     with HttpServer(routes, Listen(host="127.0.0.1", port=0), setting="[table_door] listen") as server:
-        yield server.url, None
+        yield OpenTableDoor(url=server.url, token=token)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from ssl import SSLError
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from serving.status.daemon_status import DaemonStatus
 
 if TYPE_CHECKING:
     from floeberg.settings import Settings
+    from floeberg.settings.doors import DoorSettings
 
 _STATUS_TIMEOUT_S = 10.0
 _ATTEMPT_TIMEOUT_S = 2.0
@@ -43,16 +45,15 @@ def table_door_answers(settings: Settings) -> bool:
 
 def _answer(settings: Settings, path: str, *, timeout_s: float) -> bytes | None:
     """The body; None when nobody listens. Raises ValueError for an answer of another status than 200."""
-    door = urlsplit(settings.table_door.listen.url)
-    connection = HTTPConnection(str(door.hostname), door.port, timeout=timeout_s)
+    connection = _connection(settings.table_door, timeout_s=timeout_s)
     try:
         connection.connect()
-    except TimeoutError:
+    except (TimeoutError, SSLError):
         raise
     except OSError:
         return None
     try:
-        tokens = settings.table_door.tokens
+        tokens = settings.table_door.known_tokens
         connection.request("GET", path, headers={"Authorization": f"Bearer {tokens[0]}"} if tokens else {})
         answer = connection.getresponse()
         content = answer.read()
@@ -61,3 +62,12 @@ def _answer(settings: Settings, path: str, *, timeout_s: float) -> bytes | None:
     if answer.status != 200:
         raise ValueError(f"HTTP status {answer.status}")
     return content
+
+
+def _connection(door: DoorSettings, *, timeout_s: float) -> HTTPConnection:
+    at = urlsplit(door.url)
+    if door.tls is None:
+        return HTTPConnection(str(at.hostname), at.port, timeout=timeout_s)
+    from floeberg.http.certificate import client_trust
+
+    return HTTPSConnection(str(at.hostname), at.port, timeout=timeout_s, context=client_trust(door))

@@ -18,12 +18,15 @@ from engine.table.catalog.sql import KeptMetadata
 from floeberg.daemon.assembly import TieringAssembly, assemble_tiering
 from floeberg.daemon.bound_sources import cache_bounds
 from floeberg.daemon.data_dir_lock import lock_data_dir
-from floeberg.daemon.door_token import log_door_token
+from floeberg.daemon.door_access import exposures, host_names, refuse_open_doors, status_access
+from floeberg.daemon.door_token import log_door_tokens
 from floeberg.daemon.end_request import EndRequest
 from floeberg.daemon.history_keeper import HistoryKeeper
+from floeberg.daemon.private_files import tightened
 from floeberg.daemon.status_board import StatusBoard
 from floeberg.http.server import HttpServer
 from floeberg.settings import Settings
+from floeberg.settings.file_access import keep_private
 from floeberg.tables.stored_status import stored_partitions
 from floeberg.tables.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
@@ -85,7 +88,11 @@ class Daemon:
     def start(self) -> None:
         """Lock the data directory, open the doors, begin tiering."""
         settings, clock = self._settings, self._clock
+        refuse_open_doors(settings)
+        keep_private(settings)
         self._resources.enter_context(lock_data_dir(settings.data_dir))
+        for change in tightened(settings):
+            _log.warning("file_access_changed", change=change)
         kept = KeptMetadata()
         assembly = assemble_tiering(settings, clock, in_process=self._in_process, kept=kept)
         self._resources.callback(assembly.close)
@@ -105,6 +112,8 @@ class Daemon:
         log_door = self._open_log_door(assembly, catalog)
         self._resources.callback(self._end_loops, assembly, self._begin_loops(assembly, catalog))
         self._board = assembly.board
+        for section, told, is_worth_a_warning in exposures(settings):
+            (_log.warning if is_worth_a_warning else _log.info)("door_beyond_this_machine", door=section, told=told)
         _log.info("floeberg_runs", log_door=log_door.url, table_door=table_door.url, data_dir=str(settings.data_dir))
 
     def wait(self, asked: EndRequest) -> None:
@@ -132,12 +141,15 @@ class Daemon:
 
     def _open_table_door(self, assembly: TieringAssembly, catalog: Catalog, source: PageSource) -> HttpServer:
         settings, board = self._settings, assembly.board
+        door = settings.table_door
         view = CatalogView(catalog)
         routes = [
-            *table_door_routes(view, tokens=settings.table_door.tokens, metrics=board.metrics.doors),
-            *status_routes(board.status, board.metrics, source),
+            *table_door_routes(
+                view, tokens=door.known_tokens, hosts=host_names(door, "table_door"), metrics=board.metrics.doors
+            ),
+            *status_routes(board.status, board.metrics, source, access=status_access(settings)),
         ]
-        server = HttpServer(routes, settings.table_door.listen, setting="[table_door] listen")
+        server = HttpServer(routes, door.listen, setting="[table_door] listen", tls=door.tls)
         return self._resources.enter_context(server)
 
     def _open_log_door(self, assembly: TieringAssembly, catalog: Catalog) -> HttpServer:
@@ -163,10 +175,16 @@ class Daemon:
         assembly.board.watch_damages(watch.found)
         assembly.loop.on_cycle(lambda report: _ring(commits, report))
         metrics = assembly.board.metrics.doors
+        door = settings.log_door
         routes = create_log_door(
-            watch, token=log_door_token(settings), commits=commits, metrics=metrics, clock=self._clock
+            watch,
+            tokens=log_door_tokens(settings),
+            hosts=host_names(door, "log_door"),
+            commits=commits,
+            metrics=metrics,
+            clock=self._clock,
         )
-        server = HttpServer(routes, settings.log_door.listen, setting="[log_door] listen")
+        server = HttpServer(routes, door.listen, setting="[log_door] listen", tls=door.tls)
         return self._resources.enter_context(server)
 
     def _begin_loops(self, assembly: TieringAssembly, catalog: Catalog) -> list[threading.Thread]:

@@ -13,13 +13,13 @@ TOKEN_FILE = "log_door.token"
 _TOKEN_BYTES = 24
 
 
-def log_door_token(settings: Settings) -> str:
-    """The token of the settings, or the one kept in ``data_dir``, made at the first call; readable by its owner only.
+def log_door_tokens(settings: Settings) -> tuple[str, ...]:
+    """The tokens of the settings, or the one kept in ``data_dir``, made at the first call; readable by its owner only.
 
-    Raises ``Unavailable`` when the file can't be read or made.
+    The first is what programs of ours use. Raises ``Unavailable`` when the file can't be read or made.
     """
-    if settings.log_door.token:
-        return settings.log_door.token
+    if settings.log_door.tokens:
+        return settings.log_door.known_tokens
     path = settings.data_dir / TOKEN_FILE
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
@@ -33,10 +33,10 @@ def log_door_token(settings: Settings) -> str:
                 synced=FaultPoint.DOOR_TOKEN_WRITTEN,
                 named=FaultPoint.DOOR_TOKEN_NAMED,
             )
-        return path.read_text().strip()
+        return (path.read_text().strip(),)
     except OSError as error:
         raise Unavailable(
             f"The log door's token can't be kept: {error.strerror}",
             file=str(path),
-            next_step="set [log_door] token, or let the daemon's user write data_dir",
+            next_step="set [log_door] tokens, or let the daemon's user write data_dir",
         ) from error

@@ -103,6 +103,8 @@ class Playground:
         schemas = self.directory / "schemas"
         schemas.mkdir()
         (schemas / f"{ORDER_SCHEMA_ID}.avsc").write_text(ORDER_SCHEMA)
+        # It has the token in it.
+        self.settings_file.touch(mode=0o600)
         self.settings_file.write_text(
             _SETTINGS.format(
                 bootstrap=self.broker.bootstrap,

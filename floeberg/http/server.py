@@ -19,8 +19,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.routing import BaseRoute
 
 from engine.errors import Unavailable
+from floeberg.http.certificate import Certificate
 from floeberg.http.connection import Connection, ConnectionLimits, OpenConnections
-from floeberg.settings import Listen
+from floeberg.http.greetings import Greetings
+from floeberg.settings.doors import DoorSettings, Listen, TlsSettings
 
 STOP_TIMEOUT_SECONDS = 5
 """How long answers under way may take when the server stops; a broker that waits for a copy asks again."""
@@ -73,18 +75,27 @@ class HttpServer:
     """Serves ``routes`` from the moment it is made until ``stop``; a context manager.
 
     Nobody can connect before it is served: who comes too early is refused at once, and doesn't wait for a server that
-    may take its time. Raises ``Unavailable`` when the address can't be listened at.
+    may take its time. Raises ``Unavailable`` when the address can't be listened at, ``Invalid`` for a certificate that
+    can't be used.
     """
 
     def __init__(
-        self, routes: Sequence[BaseRoute], listen: Listen, *, setting: str, limits: ConnectionLimits | None = None
+        self,
+        routes: Sequence[BaseRoute],
+        listen: Listen,
+        *,
+        setting: str,
+        limits: ConnectionLimits | None = None,
+        tls: TlsSettings | None = None,
     ) -> None:
+        certificate = None if tls is None else Certificate(tls)
         self._socket = bound_socket(listen, setting=setting)
         # Accepted connections inherit it. asyncio sets it only on sockets that were made with an explicit protocol, and
         # without it the end of a chunked answer waits for the client's delayed acknowledgement (40 ms).
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.listen = Listen(host=listen.host, port=int(self._socket.getsockname()[1]))
-        self._server = _Server(routes, limits or ConnectionLimits(), name=str(self.listen))
+        self._door = DoorSettings(listen=self.listen, tls=tls)
+        self._server = _Server(routes, limits or ConnectionLimits(), name=str(self.listen), certificate=certificate)
         self._thread = threading.Thread(target=self._run, name=f"http-{self.listen.port}", daemon=True)
         self._thread.start()
         self._server.begun.wait(START_TIMEOUT_SECONDS)
@@ -95,7 +106,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        return self.listen.url
+        return self._door.url
 
     def stop(self) -> None:
         """Stop listening, let answers under way end, end the thread."""
@@ -121,11 +132,15 @@ class HttpServer:
 class _Server(uvicorn.Server):
     """uvicorn's, that says when it serves, and lives through a lack of file handles."""
 
-    def __init__(self, routes: Sequence[BaseRoute], limits: ConnectionLimits, *, name: str) -> None:
+    def __init__(
+        self, routes: Sequence[BaseRoute], limits: ConnectionLimits, *, name: str, certificate: Certificate | None
+    ) -> None:
         application = Starlette(routes=list(routes))
         # A redirect would be made before the door's guard.
         application.router.redirect_slashes = False
         self._connections = OpenConnections(limits.connections)
+        self._certificate = certificate
+        self._greetings = Greetings(limits.connections)
         self._protocol = partial(Connection, limits=limits, others=self._connections)
         config = uvicorn.Config(
             application,
@@ -163,6 +178,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._accepting.cancel()
         await asyncio.wait([self._accepting])
+        await self._greetings.end()
         await super().shutdown(sockets)
         if self._spare is not None:
             os.close(self._spare)
@@ -172,7 +188,10 @@ class _Server(uvicorn.Server):
         while True:
             try:
                 client, _ = await loop.sock_accept(listening)
-                await loop.connect_accepted_socket(self._connection, client)
+                if self._certificate is None:
+                    await loop.connect_accepted_socket(self._connection, client)
+                else:
+                    self._greetings.begin(self._connection, client, self._certificate.context(loop.time()))
             except OSError as error:
                 if error.errno in _OUT_OF_HANDLES:
                     # First the pause: who was let in last is to have the time to ask.

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
 
 from engine.broker import Broker
 from engine.clock import Clock
@@ -24,10 +25,12 @@ from engine.topic_partition import TopicIdPartition
 from engine.trial_topic import TrialTopic
 from floeberg.daemon.client import ask_daemon
 from floeberg.daemon.daemon import Daemon
-from floeberg.daemon.door_token import log_door_token
+from floeberg.daemon.door_token import log_door_tokens
+from floeberg.http.certificate import client_trust
 from floeberg.native.lines import BrokerFacts
 from floeberg.processes.free_ports import free_ports
-from floeberg.settings import CatalogSettings, Listen, Settings, TableDoorSettings, TieringSettings
+from floeberg.settings import CatalogSettings, Settings, TieringSettings
+from floeberg.settings.doors import Listen, TableDoorSettings
 from floeberg.settings.topic import TopicSettings
 from floeberg.setup.check_result import CheckResult, Verdict, good, note
 from topics.partition_status import PartitionStatus
@@ -137,12 +140,13 @@ def _settings(settings: Settings, folder: Path, topic: str) -> Settings:
     """Of the daemon that runs for the canary: the user's log door and broker, everything else in ``folder``. Nothing is
     put into the spool beside the broker's log directories."""
     (port,) = free_ports(1)
+    tokens = tuple(map(SecretStr, log_door_tokens(settings)))
     return settings.model_copy(
         update={
             "data_dir": folder,
             "namespace": "canary",
             "catalog": CatalogSettings(),
-            "log_door": settings.log_door.model_copy(update={"token": log_door_token(settings)}),
+            "log_door": settings.log_door.model_copy(update={"tokens": tokens}),
             "table_door": TableDoorSettings(listen=Listen(host="127.0.0.1", port=port)),
             "tiering": TieringSettings(spool_max_bytes=0, cycle_interval_ms=200),
             "topics": (TopicSettings(name=topic, freshness_ms="closed"),),
@@ -195,11 +199,12 @@ def _copy(bird: Bird) -> CheckResult:
 
 
 def _not_copied(bird: Bird, bound_ms: int) -> Unavailable:
-    url = bird.settings.log_door.listen.url
+    url = bird.settings.log_door.url
     if "401" in bird.answered("copy"):
         return Unavailable(
             f"the broker asked at {url} with another token than this program's",
-            next_step="put the token that floeberg plugin prints into the broker's server.properties, and restart it",
+            next_step="floeberg plugin writes the file with the right one, for floeberg.token.file in the broker's"
+            " server.properties",
         )
     return Unavailable(
         f"the broker asked nothing at {url} for {bound_ms // 1000} s though a closed segment waits",
@@ -242,12 +247,16 @@ def _read_at_the_door(bird: Bird, broker: Broker) -> list[bytes | None]:
     """As the plugin does."""
     (who,) = broker.partitions([bird.topic.name], offsets_of=())
     log_door = bird.settings.log_door
-    url = f"{log_door.listen.url}/v1/log/{who.topic_id}/0/records"
+    url = f"{log_door.url}/v1/log/{who.topic_id}/0/records"
     whole = OffsetRange(start=0, end=bird.end)
     asked = {"start": whole.start, "end": whole.end, "from": whole.start}
     try:
         answer = httpx.get(
-            url, params=asked, headers={"Authorization": f"Bearer {log_door.token}"}, timeout=_DOOR_TIMEOUT_S
+            url,
+            params=asked,
+            headers={"Authorization": f"Bearer {log_door.known_tokens[0]}"},
+            timeout=_DOOR_TIMEOUT_S,
+            verify=client_trust(log_door),
         )
         answer.raise_for_status()
     except httpx.HTTPError as error:

@@ -7,14 +7,22 @@ from pathlib import Path
 
 from engine.broker import Broker
 from engine.errors import Invalid
-from floeberg.java.plugin_jar import CLASS_NAME, CLASS_PATH, PLUGIN_CLASS, broker_properties, packed_jar
+from floeberg.http.certificate import client_trust
+from floeberg.java.plugin_jar import (
+    CLASS_NAME,
+    CLASS_PATH,
+    PLUGIN_CLASS,
+    TOKEN,
+    TOKEN_FILE_NAME,
+    broker_properties,
+    packed_jar,
+)
 from floeberg.native.lines import (
     ENABLE,
     METADATA_TOPIC,
     READ_QUEUE,
     BrokerFacts,
     LineState,
-    PropertyLine,
     lines_of,
     notes_of,
 )
@@ -46,7 +54,7 @@ def check_native(broker: Broker, facts: BrokerFacts, settings: Settings, token: 
     metadata_config = broker.topic_configs([METADATA_TOPIC]).get(METADATA_TOPIC, {})
     least_in_sync = int(metadata_config.get("min.insync.replicas", "1"))
     found = [
-        *_lines(facts, settings, token),
+        *_lines(facts, settings),
         *_jar(facts),
         *metadata_topic(facts, least_in_sync),
         *_other_brokers(broker, facts),
@@ -67,9 +75,18 @@ def check_native(broker: Broker, facts: BrokerFacts, settings: Settings, token: 
             )
 
 
-def _lines(facts: BrokerFacts, settings: Settings, token: str) -> Iterator[CheckResult]:
+def _lines(facts: BrokerFacts, settings: Settings) -> Iterator[CheckResult]:
     jar = Path(facts.value(CLASS_PATH, "floeberg-plugin.jar"))
-    own = broker_properties(jar=jar, door_url=settings.log_door.listen.url, token=token)
+    door = settings.log_door
+    # A broker has one of the two, and tells nobody what is in it.
+    has_token = any(key.endswith(TOKEN) for key in facts.config.hidden)
+    own = broker_properties(
+        jar=jar,
+        door_url=door.url,
+        token="…" if has_token else None,
+        token_file=None if has_token else jar.with_name(TOKEN_FILE_NAME),
+        ca_file=None if door.tls is None else door.tls.ca_file,
+    )
     for line in lines_of(facts, own):
         if line.state is LineState.THERE:
             continue
@@ -78,15 +95,10 @@ def _lines(facts: BrokerFacts, settings: Settings, token: str) -> Iterator[Check
             why = f"{line.text} spares consumers UNKNOWN_SERVER_ERROR while a daemon starts again"
             yield note("plugin", message, why)
         elif line.state is LineState.NEEDED:
-            yield _wrong("plugin", f"broker {facts.node_id} lacks the line {_shown(line)}", _ALL_LINES)
+            yield _wrong("plugin", f"broker {facts.node_id} lacks the line {line.text}", _ALL_LINES)
         elif line.state is LineState.OTHER:
-            message = f"broker {facts.node_id} has {line.key}={line.found}, native mode needs {_shown(line)}"
+            message = f"broker {facts.node_id} has {line.key}={line.found}, native mode needs {line.text}"
             yield _wrong("plugin", message, _ALL_LINES)
-
-
-def _shown(line: PropertyLine) -> str:
-    """The token is nobody's business here."""
-    return f"{line.key}=…" if line.key.endswith("floeberg.token") else line.text
 
 
 def _jar(facts: BrokerFacts) -> Iterator[CheckResult]:
@@ -175,12 +187,13 @@ def door(settings: Settings, token: str) -> Iterator[CheckResult]:
     """Whoever listens at the log door's address knows the token that the broker's lines were made with."""
     import httpx
 
-    url = settings.log_door.listen.url
+    url = settings.log_door.url
     try:
         answer = httpx.get(
             f"{url}/v1/log/check/0/index/none?start=0&end=1",
             headers={"Authorization": f"Bearer {token}"},
             timeout=_DOOR_TIMEOUT_S,
+            verify=client_trust(settings.log_door),
         )
     except httpx.HTTPError as error:
         yield note("log door", f"nothing answers at {url} ({error}): copies wait until the daemon runs", "floeberg run")
@@ -189,7 +202,8 @@ def door(settings: Settings, token: str) -> Iterator[CheckResult]:
         yield _wrong(
             "log door",
             f"what listens at {url} has another token than this command's settings",
-            "run check with the daemon's own settings and user; floeberg plugin prints the token of those",
+            "run check with the daemon's own settings and user; floeberg plugin writes their token into a file for the"
+            " broker",
         )
     elif answer.status_code in {httpx.codes.BAD_REQUEST, httpx.codes.NOT_FOUND, httpx.codes.SERVICE_UNAVAILABLE}:
         yield good("log door", f"a daemon answers at {url}")

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from engine.errors import Invalid
 from engine.formats.format_facts import AUTO
 from engine.table.history_limits import HistoryLimits
-from floeberg.settings.section import PathList, Section, TextList
+from floeberg.settings.doors import LogDoorSettings, TableDoorSettings
+from floeberg.settings.section import PathList, Section
 from floeberg.settings.topic import TopicSettings
 from retention.sweep_limits import SHORTEST_GRACE_MS
 from serving.status.topic_series import MOST_PARTITIONS
@@ -33,32 +34,6 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             flat[f"{prefix}{key}"] = str(value).lower() if isinstance(value, bool) else str(value)
     return flat
-
-
-class Listen(Section):
-    """An address to listen at: ``host:port``; port 0 takes a free one."""
-
-    host: str
-    port: Annotated[int, Field(ge=0, le=65535)]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        host, colon, port = value.rpartition(":")
-        if not colon or not host or not port.isdecimal():
-            raise ValueError(f'write it as "host:port", for example "127.0.0.1:7810", not {value!r}')
-        return {"host": host.strip("[]"), "port": int(port)}
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def url(self) -> str:
-        """What a program on this machine calls; a wildcard address is reached over the loopback."""
-        host = "127.0.0.1" if self.host in {"0.0.0.0", "::", "*"} else self.host
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
 
 class BrokerSettings(Section):
@@ -116,26 +91,6 @@ class SparkSettings(Section):
         """Spark's own settings, ``spark.`` in front or not."""
         flat = _flatten(self.conf)
         return {key if key.startswith("spark.") else f"spark.{key}": value for key, value in flat.items()}
-
-
-class LogDoorSettings(Section):
-    """The door of the broker's plugin; without a token one is made and kept in ``data_dir``."""
-
-    listen: Annotated[Listen, NoDecode] = Listen(host="127.0.0.1", port=7810)
-    """The address to listen at, ``host:port``; port 0 takes a free one."""
-
-    token: str | None = None
-    """What the broker's plugin has to send. Without it one is made and kept in ``data_dir``."""
-
-
-class TableDoorSettings(Section):
-    """The door of SQL engines, with metrics and status; without tokens everyone who reaches it may read."""
-
-    listen: Annotated[Listen, NoDecode] = Listen(host="127.0.0.1", port=7811)
-    """The address to listen at, ``host:port``; port 0 takes a free one."""
-
-    tokens: TextList = ()
-    """Engines send one of them as a bearer token. Without any, everyone who reaches the address may read."""
 
 
 class MetricsSettings(Section):
@@ -223,7 +178,12 @@ class Settings(BaseSettings):
     broker: BrokerSettings
     data_dir: Path = Path("floeberg-data")
     """The folder of the embedded catalog and warehouse, of local caches and of the log door's token. A relative path
-    starts at the settings file's folder."""
+    starts at the settings file's folder. For a settings file below ``/etc`` it is ``/var/lib/floeberg`` by default,
+    unless there is one beside the file already."""
+
+    file_group: Annotated[str, Field(min_length=1)] | None = None
+    """A group of this machine that may read the tables' files and the catalog's; by default nobody but the daemon's
+    user may (security.md)."""
 
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")] = "kafka"
     """Tables are named ``<namespace>.<topic>``: letters, digits and underscores. Two clusters in one catalog need

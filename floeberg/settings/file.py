@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_settings.exceptions import SettingsError
@@ -14,10 +14,16 @@ from pydantic_settings.exceptions import SettingsError
 from engine.errors import Invalid
 from floeberg.settings import Settings
 from floeberg.settings.registry import RegistrySettings
+from floeberg.settings.section import Section
+
+STATE_FOLDER = Path("/var/lib/floeberg")
+CONFIGURATION_ROOT = Path("/etc")
+"""Nothing that grows belongs there: with a settings file in it, ``data_dir`` is ``STATE_FOLDER`` by default."""
 
 DEFAULT_FILES = (Path("floeberg.toml"), Path("/etc/floeberg/floeberg.toml"))
 _MOST_PROBLEMS = 5
-_SECRETS = frozenset({"user", "password", "token", "tokens"})
+_SECRETS = frozenset({"user", "password", "token", "tokens", "metrics_tokens"})
+_Files = TypeVar("_Files", bound=Section)
 _SHORT_EXAMPLE = "start from examples/floeberg.toml; [broker] bootstrap and log_dirs are all it needs"
 
 
@@ -102,9 +108,24 @@ def _with_absolute_paths(settings: Settings, base: Path) -> Settings:
     topics = tuple(
         topic.model_copy(update={"schemas": _with_absolute_files(topic.schemas, base)}) for topic in settings.topics
     )
+    doors = {name: getattr(settings, name) for name in ("log_door", "table_door")}
+    doors = {
+        name: door.model_copy(update={"tls": _absolute(door.tls, base, "cert_file", "key_file", "ca_file")})
+        for name, door in doors.items()
+        if door.tls is not None
+    }
     return settings.model_copy(
-        update={"broker": broker, "topics": topics, "data_dir": base / settings.data_dir.expanduser()}
+        update={"broker": broker, "topics": topics, "data_dir": _data_dir(settings, base), **doors}
     )
+
+
+def _data_dir(settings: Settings, base: Path) -> Path:
+    data_dir = base / settings.data_dir.expanduser()
+    is_ours_to_choose = "data_dir" not in settings.model_fields_set
+    # One that is there already stays where it is: its tables name their files by the whole path.
+    if is_ours_to_choose and base.is_relative_to(CONFIGURATION_ROOT) and not data_dir.exists():
+        return STATE_FOLDER
+    return data_dir
 
 
 def _with_absolute_files(schemas: RegistrySettings | str | None, base: Path) -> RegistrySettings | str | None:
@@ -112,7 +133,11 @@ def _with_absolute_files(schemas: RegistrySettings | str | None, base: Path) -> 
         return str(base / Path(schemas).expanduser())
     if schemas is None:
         return None
-    files = {name: getattr(schemas, name) for name in ("ca_file", "cert_file", "key_file")}
-    return schemas.model_copy(
+    return _absolute(schemas, base, "ca_file", "cert_file", "key_file")
+
+
+def _absolute(section: _Files, base: Path, *names: str) -> _Files:
+    files = {name: getattr(section, name) for name in names}
+    return section.model_copy(
         update={name: base / path.expanduser() for name, path in files.items() if path is not None}
     )

@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
+from floeberg.settings.secret import Secret
 from floeberg.settings.section import Section, TextList
 
 URL_SCHEMES = ("http://", "https://")
-
-
-def _read_secret(value: object) -> object:
-    """A secret as it is, or where it lies: ``{env = "NAME"}``, ``{file = "/run/secrets/name"}`` (the whole path)."""
-    if not isinstance(value, Mapping):
-        return value
-    if set(value) == {"env"}:
-        name = str(value["env"])
-        if name not in os.environ:
-            raise ValueError(f"the environment has no {name}")
-        return os.environ[name]
-    if set(value) == {"file"}:
-        path = Path(str(value["file"])).expanduser()
-        if not path.is_absolute():
-            raise ValueError("name the secret's file with its whole path")
-        try:
-            return path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"the secret's file can't be read: {error}") from error
-    raise ValueError('write a secret as a text, as {env = "NAME"} or as {file = "path"}')
-
-
-Secret = Annotated[SecretStr, BeforeValidator(_read_secret)]
-"""Never printed: its text shows stars."""
 
 
 class RegistrySettings(Section):

@@ -28,7 +28,7 @@ def settings_text(
         f"log_dirs = [{', '.join(_text(str(log_dir)) for log_dir in broker.log_dirs)}]  # the broker's own log.dirs",
         *(f"{_text(name)} = {_text(value)}" for name, value in security.items()),
         "",
-        "# [catalog]                          # without it: tables and catalog under floeberg-data, beside this file",
+        "# [catalog]                          # without it: tables and catalog under data_dir (docs/settings.md)",
         '# type = "rest"',
         '# uri = "https://catalog:8181"',
         '# warehouse = "s3://bucket/warehouse"',

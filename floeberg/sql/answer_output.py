@@ -42,6 +42,8 @@ class AnswerOutput:
         self._form, self._file, self._vertical, self._max_rows = form, file, vertical, max_rows
         self._is_terminal = file is None and out.is_terminal
         self._written: IO[bytes] | None = None
+        # Now: once the settings are read, files are for those who may read the tables, and this one is the user's.
+        self._mode = 0o666 & ~_umask()
 
     def __enter__(self) -> AnswerOutput:
         if self._file is not None:
@@ -60,6 +62,7 @@ class AnswerOutput:
                 self._temporary.unlink(missing_ok=True)
             else:
                 try:
+                    os.fchmod(self._written.fileno(), self._mode)
                     name_durably(self._written, self._temporary, self._file)
                 except OSError as error:
                     raise self._unwritten(error) from error
@@ -123,3 +126,10 @@ class AnswerOutput:
 
     def _unwritten(self, error: OSError) -> Unavailable:
         return Unavailable(f"The file can't be written: {error}", file=str(self._file))
+
+
+def _umask() -> int:
+    """The process's, which can't be asked for without being set."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found

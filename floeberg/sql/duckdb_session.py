@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ class DuckdbSession:
         endpoint: str,
         *,
         token: str | None = None,
+        ca_file: Path | None = None,
         namespace: str | None = None,
         kafka_columns_last: bool = False,
     ) -> None:
@@ -46,6 +48,12 @@ class DuckdbSession:
         self._connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
         for extension in _EXTENSIONS:
             self._connection.execute(f"LOAD {_quoted(str(extension_file(extension)))}")
+        if endpoint.startswith("https://"):
+            # By itself DuckDB would give the token to whoever answers.
+            self._connection.execute("SET enable_server_cert_verification = true")
+            trusted = ca_file or ssl.get_default_verify_paths().cafile
+            if trusted is not None:
+                self._connection.execute(f"SET ca_cert_file = {_quoted(str(trusted))}")
         authorization = f"TOKEN {_quoted(token)}" if token else "AUTHORIZATION_TYPE 'none'"
         try:
             self._connection.execute(

@@ -48,14 +48,15 @@ class SparkSession:
             # Reads local paths as well as s3 URIs, without the S3 client that Iceberg would load for itself.
             f"{catalog}.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
         }
-        if token:
-            settings[f"{catalog}.token"] = token
         if namespace:
             settings[f"{catalog}.default-namespace"] = namespace
         builder = Session.builder.appName("floeberg sql").master("local[2]")
         for key, value in settings.items():
             builder = builder.config(key, value)
         self._session = builder.getOrCreate()
+        if token:
+            # The session's settings so far stand in the JVM's command line, which every user of the machine can read.
+            self._session.conf.set(f"{catalog}.token", token)
         self._session.sparkContext.setLogLevel("ERROR")
 
     def __enter__(self) -> SparkSession:

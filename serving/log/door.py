@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.proof.verifier import VerifiedRange
 from serving.door import DoorGuard, DoorMetrics, while_there
+from serving.host_names import HostNames, Misdirected
 from serving.log.auxiliary_state import AuxiliaryState
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment, number, segment_of
 from serving.log.commit_signal import CommitSignal
@@ -73,18 +74,20 @@ class LogDoor:
         self,
         backend: LogDoorBackend,
         *,
-        token: str,
+        tokens: Sequence[str],
+        hosts: HostNames | None,
         commits: CommitSignal,
         limits: LogDoorLimits,
         metrics: DoorMetrics,
         clock: Clock,
     ) -> None:
-        if not token:
-            raise Invalid("The log door needs a token", next_step="set [log_door] token, the same as the broker's")
+        if not tokens or not all(tokens):
+            raise Invalid("The log door needs a token", next_step="set [log_door] tokens, one of them the broker's")
         self._backend = backend
         self._guard = DoorGuard(
             door=DOOR,
-            tokens=[token],
+            tokens=tokens,
+            hosts=hosts,
             metrics=metrics,
             refusal=_refusal,
             problem=_answer_of,
@@ -202,16 +205,19 @@ class LogDoor:
 def create_log_door(
     backend: LogDoorBackend,
     *,
-    token: str,
+    tokens: Sequence[str],
     commits: CommitSignal,
+    hosts: HostNames | None = None,
     limits: LogDoorLimits | None = None,
     metrics: DoorMetrics | None = None,
     clock: Clock | None = None,
 ) -> list[Route]:
-    """Routes of the log door. ``commits`` is rung by the tiering loop after each commit."""
+    """Routes of the log door; each request carries one of ``tokens``. ``commits`` is rung by the tiering loop after
+    each commit."""
     return LogDoor(
         backend,
-        token=token,
+        tokens=tokens,
+        hosts=hosts,
         commits=commits,
         limits=limits or LogDoorLimits(),
         metrics=metrics or DoorMetrics(),
@@ -255,6 +261,8 @@ def _answer_of(_request: Request, error: Exception) -> Response:
             return _problem(400, str(error))
         case Corrupt():
             return _problem(409, str(error))
+        case Misdirected():
+            return _problem(421, str(error))
         case Unavailable() | CommitUnknown():
             return _not_now(str(error))
         case _:

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from engine.errors import FloebergError, Unavailable
 from serving.door import DoorGuard, DoorMetrics
+from serving.host_names import HostNames, Misdirected
 from serving.tables.catalog_view import CatalogView, Namespace, UnknownNamespace, UnknownTable
 
 DOOR = "tables"
@@ -45,7 +46,11 @@ Endpoint = Callable[[Request], Response]
 
 
 def table_door_routes(
-    catalog: CatalogView, *, tokens: Sequence[str] = (), metrics: DoorMetrics | None = None
+    catalog: CatalogView,
+    *,
+    tokens: Sequence[str] = (),
+    hosts: HostNames | None = None,
+    metrics: DoorMetrics | None = None,
 ) -> list[BaseRoute]:
     """Starlette routes below ``/v1``. With ``tokens``, every request must carry one of them as a bearer token."""
     door = _TableDoor(catalog)
@@ -59,6 +64,7 @@ def table_door_routes(
     guard = DoorGuard(
         door=DOOR,
         tokens=tokens,
+        hosts=hosts,
         metrics=metrics or DoorMetrics(),
         refusal=_refusal,
         problem=_answer_of,
@@ -139,6 +145,8 @@ def _answer_of(request: Request, error: Exception) -> Response:  # noqa: ARG001 
             return _error(HTTPStatus.NOT_FOUND, "NoSuchNamespaceException", str(error))
         case UnknownTable():
             return _error(HTTPStatus.NOT_FOUND, "NoSuchTableException", str(error))
+        case Misdirected():
+            return _error(HTTPStatus.MISDIRECTED_REQUEST, "BadRequestException", str(error))
         case Unavailable():
             return _unavailable(str(error))
         case FloebergError():
@@ -148,11 +156,13 @@ def _answer_of(request: Request, error: Exception) -> Response:  # noqa: ARG001 
 
 
 def _refusal() -> Response:
-    return _error(
+    answer = _error(
         HTTPStatus.UNAUTHORIZED,
         "NotAuthorizedException",
         "This catalog wants one of the tokens of [table_door] tokens as Authorization: Bearer <token>",
     )
+    answer.headers["WWW-Authenticate"] = "Bearer"
+    return answer
 
 
 def _unavailable(problem: str) -> Response:

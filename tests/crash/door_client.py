@@ -14,7 +14,7 @@ from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
-from floeberg.daemon.door_token import log_door_token
+from floeberg.daemon.door_token import log_door_tokens
 from floeberg.settings import BrokerSettings, Settings
 from floeberg.tables.topic_tables import TopicTables
 from serving.log.auxiliary_state import AuxiliaryState
@@ -39,7 +39,7 @@ class DoorClient:
         settings = Settings(
             broker=BrokerSettings(bootstrap="none:1", log_dirs=(world.broker.log_dir,)), data_dir=world.root / "data"
         )
-        self._token = log_door_token(settings)
+        self._token = log_door_tokens(settings)[0]
         backend = TieredLog(
             tables=TopicTables(world.catalog, "kafka"),
             reader=LogReader(file_index=FileIndex(cache_directory=world.root / "data" / "cache" / "footers")),
@@ -47,7 +47,7 @@ class DoorClient:
             tiering=self,
             store=AuxiliaryStore(),
         )
-        self._app = Starlette(routes=create_log_door(backend, token=self._token, commits=CommitSignal()))
+        self._app = Starlette(routes=create_log_door(backend, tokens=[self._token], commits=CommitSignal()))
 
     # What the log door asks of tiering.
     def log_start(self, topic_id: str, partition: int) -> int | None:

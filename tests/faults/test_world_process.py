@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from floeberg.http.server import HttpServer
-from floeberg.settings import Listen
+from floeberg.settings.doors import Listen
 from serving.status.routes import status_routes
 from tests.faults.broken_world import BrokenWorld
 from tests.support.world_faults import file_handles_left

@@ -11,7 +11,7 @@ from floeberg.daemon.log_output import configure_logging
 from floeberg.daemon.status_board import StatusBoard
 from floeberg.http.connection import ConnectionLimits
 from floeberg.http.server import HttpServer
-from floeberg.settings import Listen
+from floeberg.settings.doors import Listen
 from serving.status.daemon_status import Phase
 from serving.status.routes import status_routes
 from tiering.cycle_report import CycleReport

@@ -148,12 +148,22 @@ def test_plugin_writes_the_jar_and_prints_the_brokers_lines(tiered: Path, tmp_pa
         pytest.skip("the jar is not built: make jar")
     lines = dict(line.split("=", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
     assert Path(lines["remote.log.storage.manager.class.path"]).read_bytes()[:2] == b"PK"
-    assert lines["rsm.config.floeberg.token"]
+    token_file = Path(lines["rsm.config.floeberg.token.file"])
+    assert token_file == tmp_path / "floeberg-plugin.token"
+    token = token_file.read_text().strip()
+    assert token == (tiered / "floeberg-data" / "log_door.token").read_text()
+    assert token_file.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "floeberg-plugin.jar").stat().st_mode & 0o777 == 0o644
+    assert token not in done.stdout + done.stderr
     assert lines["remote.log.metadata.manager.listener.name"] == "PLAINTEXT"
     assert lines["rlmm.config.remote.log.metadata.topic.replication.factor"] == "1"
     assert "remote.storage.enable=true" in done.stderr
     as_json = json.loads(floeberg("plugin", "-o", tmp_path, "--json", cwd=tiered).stdout)
     assert as_json["server_properties"] == lines
+    assert token not in str(as_json)
+    shown = floeberg("plugin", "-o", tmp_path, "--show-token", cwd=tiered).stdout
+    assert f"rsm.config.floeberg.token={token}\n" in shown
+    assert "token.file" not in shown
     assert (as_json["node_id"], as_json["problem"]) == (1, None)
 
 

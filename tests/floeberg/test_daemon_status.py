@@ -5,79 +5,25 @@ from __future__ import annotations
 import html
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
-from engine.broker import Broker
-from engine.clock import SystemClock
 from floeberg.cli import app
-from floeberg.daemon.daemon import Daemon
 from floeberg.daemon.door_token import TOKEN_FILE
 from floeberg.daemon.end_request import EndRequest
-from floeberg.processes.free_ports import free_ports
-from floeberg.settings.file import load_settings
-from tests.faults.broken_world import BrokenWorld, moved_away
-
-PATIENCE_SECONDS = 90.0
-
-
-class Running:
-    """The daemon's two doors, and the folder it stands on."""
-
-    def __init__(self, world: BrokenWorld, daemon: Daemon, log_door: str, table_door: str, *, settings: Path) -> None:
-        self.world = world
-        self.settings = settings
-        self.daemon = daemon
-        self.log_door = log_door
-        self.table_door = table_door
-
-    def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = httpx.get(f"{self.table_door}/status", timeout=60).json()
-        return found
-
-    def ends(self) -> set[int | None]:
-        return {one["tiered_end"] for one in self.status()["partitions"]}
-
-    def page(self) -> str:
-        """Up to two seconds old."""
-        return httpx.get(self.table_door, timeout=60).text
-
-    def scrape(self) -> str:
-        return httpx.get(f"{self.table_door}/metrics", timeout=60).text
-
-    def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not holds():
-            assert time.monotonic() < deadline, self.status()
-            time.sleep(0.05)
+from tests.faults.broken_world import moved_away
+from tests.floeberg.running_daemon import Running, running_daemon
 
 
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    world = BrokenWorld(tmp_path / "world")
-
-    def broker(**_: object) -> Broker:
-        return world.broker.port
-
-    monkeypatch.setattr("floeberg.daemon.assembly.KafkaBroker", broker)
-    log_door, table_door = (f"127.0.0.1:{port}" for port in free_ports(2))
-    file = tmp_path / "floeberg.toml"
-    file.write_text(
-        f'data_dir = "{world.root / "data"}"\n[broker]\nbootstrap = "unused:1"\nlog_dirs = ["{world.broker.log_dir}"]\n'
-        f'[log_door]\nlisten = "{log_door}"\n[table_door]\nlisten = "{table_door}"\n'
-        '[tiering]\ncycle_interval_ms = 50\n[[topics]]\nname = "*"\nvalue = "string"\nfreshness_ms = "closed"\n'
-    )
-    handler = signal.getsignal(signal.SIGTERM)
-    with Daemon(load_settings(file), SystemClock(), in_process=True) as daemon:
-        yield Running(world, daemon, f"http://{log_door}", f"http://{table_door}", settings=file)
-    signal.signal(signal.SIGTERM, handler)
+    with running_daemon(tmp_path, monkeypatch) as running:
+        yield running
 
 
 def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_comes(running: Running) -> None:

@@ -22,7 +22,7 @@ from floeberg.http import server as http_server
 from floeberg.http.connection import ConnectionLimits
 from floeberg.http.server import HttpServer
 from floeberg.processes.free_ports import free_ports
-from floeberg.settings import Listen
+from floeberg.settings.doors import Listen
 from serving.door import client_is_gone
 
 SOON, NEVER = 0.2, 600.0

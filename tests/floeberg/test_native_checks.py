@@ -18,7 +18,8 @@ from floeberg.native.broker_facts import ask_facts
 from floeberg.native.checks import check_native
 from floeberg.native.lines import METADATA_TOPIC
 from floeberg.processes.free_ports import free_ports
-from floeberg.settings import BrokerSettings, Listen, LogDoorSettings, Settings
+from floeberg.settings import BrokerSettings, Settings
+from floeberg.settings.doors import Listen, LogDoorSettings
 from floeberg.setup.check_result import CheckResult, Verdict
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import create_log_door
@@ -40,7 +41,7 @@ class Setup:
         )
         jar = folder / "floeberg-plugin.jar"
         jar.write_bytes(b"of another version")
-        own = broker_properties(jar=jar, door_url=self.settings.log_door.listen.url, token=TOKEN)
+        own = broker_properties(jar=jar, door_url=self.settings.log_door.url, token_file=jar.with_name("t"))
         self.values = {
             **{key: value for key, value in own.items() if not key.startswith("rsm.")},
             "listeners": "PLAINTEXT://:9092",
@@ -89,7 +90,7 @@ def test_cluster_without_native_topics_or_plugin_is_in_watch_mode(setup: Setup) 
         "remote.log.metadata.manager.listener.name",
         "remote.log.storage.manager.class.name",
         "rsm.config.floeberg.url",
-        "rsm.config.floeberg.token",
+        "rsm.config.floeberg.token.file",
     ],
 )
 def test_line_that_lacks_is_named_and_the_token_is_not_shown(setup: Setup, key: str) -> None:
@@ -97,6 +98,12 @@ def test_line_that_lacks_is_named_and_the_token_is_not_shown(setup: Setup, key: 
     assert [one.message.partition("=")[0] for one in found] == [f"broker 1 lacks the line {key}"]
     assert TOKEN not in found[0].message
     assert "floeberg plugin" in (found[0].next_step or "")
+
+
+def test_token_itself_in_the_brokers_settings_is_as_good_as_its_file(setup: Setup) -> None:
+    setup.hidden.add("rsm.config.floeberg.token")
+    assert setup.found(without=["rsm.config.floeberg.token.file"])[-1].verdict is Verdict.GOOD
+    assert not setup.wrong()
 
 
 def test_line_with_another_value_is_named_with_both(setup: Setup) -> None:
@@ -153,7 +160,7 @@ def test_other_broker_without_the_plugin_is_named(setup: Setup, monkeypatch: pyt
 
 
 def answers(listen: Listen, token: str) -> HttpServer:
-    routes = create_log_door(KeptLog(sample_records()), token=token, commits=CommitSignal())
+    routes = create_log_door(KeptLog(sample_records()), tokens=[token], commits=CommitSignal())
     return HttpServer(routes, listen, setting="[log_door] listen")
 
 

@@ -11,9 +11,12 @@ from engine.errors import Invalid
 from engine.formats.csv.dialect import CsvDialect, CsvQuote, csv_columns
 from engine.table.windows import Clustering
 from floeberg.settings import Settings
+from floeberg.settings import file as settings_file
 from floeberg.settings.file import find_settings_file, load_settings
 from floeberg.settings.rooms import topic_rules
 from floeberg.settings.schema_sources import SchemaSources
+from floeberg.setup import file_checks
+from floeberg.setup.check_result import Verdict
 from topics.retention_rule import Keep, RetentionRule
 
 LEAST = '[broker]\nbootstrap = "localhost:9092"\nlog_dirs = ["/kafka"]\n'
@@ -49,6 +52,44 @@ def test_example_file_is_valid_and_its_commented_lines_are_the_defaults(tmp_path
         line.removeprefix("# ") for line in given.splitlines() if line.startswith(("# [log", "# [tab", "# listen"))
     ]
     assert load(tmp_path, LEAST + "\n".join(shown)) == load(tmp_path, LEAST)
+
+
+def test_data_of_a_settings_file_in_etc_is_elsewhere_unless_it_is_there_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_file, "CONFIGURATION_ROOT", tmp_path / "etc")
+    (etc := tmp_path / "etc" / "floeberg").mkdir(parents=True)
+    assert load(etc, LEAST).data_dir == Path("/var/lib/floeberg")
+    assert load(etc, 'data_dir = "floeberg-data"\n' + LEAST).data_dir == etc / "floeberg-data"
+    assert load(tmp_path, LEAST).data_dir == tmp_path / "floeberg-data"
+    monkeypatch.setenv("FLOEBERG_DATA_DIR", "/elsewhere")
+    assert load(etc, LEAST).data_dir == Path("/elsewhere")
+    monkeypatch.delenv("FLOEBERG_DATA_DIR")
+    (etc / "floeberg-data").mkdir()
+    found = load(etc, LEAST)
+    assert found.data_dir == etc / "floeberg-data"
+    monkeypatch.setattr(file_checks, "CONFIGURATION_ROOT", tmp_path / "etc")
+    told = [one.message for one in file_checks.check_files(found) if one.verdict is Verdict.NOTE]
+    assert "a new set-up has it in /var/lib/floeberg" in told[-1]
+
+
+def test_tokens_are_texts_lists_files_and_variables_and_never_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("of-the-file\n")
+    monkeypatch.setenv("A_TOKEN", "of-the-variable")
+    several = f'["plain", {{file = "{tmp_path}/token"}}, {{env = "A_TOKEN"}}]'
+    settings = load(tmp_path, LEAST + f'[table_door]\ntokens = {several}\n[log_door]\ntoken = {{env = "A_TOKEN"}}\n')
+    assert settings.table_door.known_tokens == ("plain", "of-the-file", "of-the-variable")
+    assert settings.log_door.known_tokens == ("of-the-variable",)
+    assert not any(secret in f"{settings!r}{settings}" for secret in ("plain", "of-the-"))
+    monkeypatch.setenv("FLOEBERG_TABLE_DOOR__TOKENS", "one,two")
+    monkeypatch.setenv("FLOEBERG_TABLE_DOOR__TLS__CERT_FILE", "c.pem")
+    monkeypatch.setenv("FLOEBERG_TABLE_DOOR__TLS__KEY_FILE", "/k.pem")
+    door = load(tmp_path, LEAST).table_door
+    assert door.known_tokens == ("one", "two")
+    assert door.tls is not None
+    assert (door.tls.cert_file, door.tls.key_file, door.tls.ca_file) == (tmp_path / "c.pem", Path("/k.pem"), None)
 
 
 def test_retention_without_bounds_is_the_brokers_for_the_stream_and_for_ever_for_the_table(tmp_path: Path) -> None:
@@ -128,6 +169,12 @@ def test_whether_the_newest_records_have_a_table_reaches_the_rule(tmp_path: Path
         ('[broker]\nbootstrap = "b:1"\nlog_dirs = []\n', r"\[broker\] log_dirs .*at least 1 item"),
         (LEAST + "[borker]\n", "borker: is no setting"),
         (LEAST + '[log_door]\nlisten = "7810"\n', r'\[log_door\] listen .*write it as "host:port"'),
+        (LEAST + '[log_door]\ntokens = ["a b"]\n', r"tokens.0 .*printable ASCII without spaces, and not empty \("),
+        (LEAST + '[table_door]\ntokens = [""]\n', r"tokens.0 .*printable ASCII without spaces, and not empty"),
+        (LEAST + '[log_door]\ntoken = "a"\ntokens = ["b"]\n', "log_door .*set token or tokens, not both"),
+        (LEAST + '[table_door]\ntokens = [{env = "NO_SUCH"}]\n', "tokens.0 .*the environment has no NO_SUCH"),
+        (LEAST + '[table_door]\nmetrics = "all"\n', r"\[table_door\] metrics .*'tokens' or 'open'"),
+        (LEAST + '[table_door.tls]\ncert_file = "c"\n', r"\[table_door\] tls.key_file .*is missing"),
         (LEAST + "[log_door]\nport = 3\n", r"\[log_door\] port .*is no setting"),
         (LEAST + "[tiering]\nmax_tasks_per_cycle = 0\n", r"max_tasks_per_cycle .*greater than 0, not 0"),
         (LEAST + "[history]\ngrace_ms = 60000\n", r"grace_ms .*greater than or equal to 3600000, not 60000"),

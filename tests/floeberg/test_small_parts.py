@@ -15,10 +15,11 @@ from starlette.routing import Route
 from engine.errors import Invalid, Unavailable
 from engine.file_lock import owner_of
 from floeberg.daemon.data_dir_lock import LOCK_FILE, lock_data_dir
-from floeberg.daemon.door_token import TOKEN_FILE, log_door_token
+from floeberg.daemon.door_token import TOKEN_FILE, log_door_tokens
 from floeberg.http.server import HttpServer
 from floeberg.java.plugin_jar import broker_properties
-from floeberg.settings import BrokerSettings, Listen, LogDoorSettings, Settings
+from floeberg.settings import BrokerSettings, Settings
+from floeberg.settings.doors import Listen, LogDoorSettings
 from floeberg.settings.registry import RegistrySettings
 from floeberg.settings.schema_sources import registry_access
 
@@ -53,12 +54,12 @@ def test_second_process_in_a_data_dir_is_refused_and_a_dead_ones_lock_is_not_in_
 
 
 def test_token_is_made_once_for_its_owner_only_and_the_settings_win(tmp_path: Path) -> None:
-    token = log_door_token(settings_in(tmp_path))
+    token = log_door_tokens(settings_in(tmp_path))[0]
     assert len(token) >= 32
-    assert log_door_token(settings_in(tmp_path)) == token
+    assert log_door_tokens(settings_in(tmp_path))[0] == token
     assert (tmp_path / "data" / TOKEN_FILE).stat().st_mode & 0o077 == 0
     assert [path.name for path in (tmp_path / "data").iterdir()] == [TOKEN_FILE]
-    assert log_door_token(settings_in(tmp_path, token="given")) == "given"
+    assert log_door_tokens(settings_in(tmp_path, token="given")) == ("given",)
 
 
 def test_server_answers_at_a_free_port_until_it_is_stopped() -> None:

@@ -26,7 +26,8 @@ from compaction.merge_limits import MergeLimits
 from engine.formats.codec import DEFAULT_INFER_RECORDS
 from engine.parquet.row_counts import DEFAULT_WINDOW_ROWS
 from engine.table.history_limits import HistoryLimits
-from floeberg.settings import Listen, Settings
+from floeberg.settings import Settings
+from floeberg.settings.doors import Listen, TlsSettings
 from floeberg.settings.registry import RegistrySettings
 from floeberg.settings.retention import RetentionSettings
 from floeberg.settings.topic import TopicSettings
@@ -93,6 +94,7 @@ def sections() -> Iterator[tuple[str, str, list[Setting]]]:
     yield "At the top", "Before any section.", _settings(Settings, leave_out={*models, "topics"})
     for name, model in models.items():
         yield f"[{name}]", _about(model), _settings(model, limits=_LIMITS.get(name, ()))
+    yield "[log_door.tls], [table_door.tls]", _about(TlsSettings), _settings(TlsSettings)
     yield "[[topics]]", _about(TopicSettings), _settings(TopicSettings)
     yield "[topics.retention]", _about(RetentionSettings), _settings(RetentionSettings)
     yield "[topics.schemas]", _about(RegistrySettings), _settings(RegistrySettings)
@@ -131,7 +133,14 @@ def _settings(
 
 
 def _texts(model: type[BaseModel]) -> dict[str, str]:
-    """The text under each field in the class's source."""
+    """The text under each field in the source of the class and of those that it is made of."""
+    made_of = (
+        base for base in reversed(model.__mro__) if issubclass(base, BaseModel) and base.__module__ == model.__module__
+    )
+    return {name: text for one in made_of for name, text in _own_texts(one).items()}
+
+
+def _own_texts(model: type) -> dict[str, str]:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(tree, ast.ClassDef)
     pairs = zip(tree.body, tree.body[1:], strict=False)

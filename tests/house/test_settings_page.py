@@ -14,6 +14,7 @@ def test_every_setting_is_described_once() -> None:
     found = list(sections())
     assert {f"[{name}]" for name in Settings.model_fields} - {f"[{title.strip('[]')}]" for title, _, _ in found} == {
         "[data_dir]",
+        "[file_group]",
         "[namespace]",
     }
     assert all(about for _, about, _ in found)

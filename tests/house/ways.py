@@ -30,7 +30,7 @@ from engine.table.catalog.access import DEFAULT_NAMESPACE
 from engine.table.proof.verifier import Verifier
 from engine.topic_partition import TopicIdPartition
 from floeberg.http.server import HttpServer
-from floeberg.settings import Listen
+from floeberg.settings.doors import Listen
 from floeberg.tables.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
 from serving.log.commit_signal import CommitSignal
@@ -167,7 +167,7 @@ def _door(world: TieringWorld, partition: TopicIdPartition) -> Iterator[http.cli
         store=AuxiliaryStore(),
     )
     watch = DamageWatch(backend, topic_of=backend.topic_of, forget=reader.forget)
-    routes = create_log_door(watch, token=TOKEN, commits=CommitSignal())
+    routes = create_log_door(watch, tokens=[TOKEN], commits=CommitSignal())
     with HttpServer(routes, Listen(host="127.0.0.1", port=0), setting="[log_door] listen") as server, watch:
         client = http.client.HTTPConnection(server.listen.host, server.listen.port, timeout=20)
         yield client

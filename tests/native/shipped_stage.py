@@ -19,6 +19,7 @@ from tests.floeberg.command import floeberg
 from tests.native.clients import group
 from tests.native.shipped_broker import ShippedBroker, properties_of
 from tests.native.stage import eventually
+from tests.support.certificates import Authority
 
 SOONER: Mapping[str, str] = {
     # A line of the shipped file: how often the broker looks for segments to drop (there 5 min).
@@ -35,9 +36,12 @@ _VALUE_BYTES = 1_000
 
 
 class ShippedNode:
-    """A broker and the settings of the daemon beside it, as a user would write them."""
+    """A broker and the settings of the daemon beside it, as a user would write them.
 
-    def __init__(self, folder: Path, membership: Membership, *, shared: Path) -> None:
+    ``with_tls``: its log door has a certificate of an authority that nobody knows but who is told of it.
+    """
+
+    def __init__(self, folder: Path, membership: Membership, *, shared: Path, with_tls: bool = False) -> None:
         self.folder = folder
         self.broker = ShippedBroker(folder / "broker", membership=membership)
         self.broker.more = SOONER
@@ -46,10 +50,15 @@ class ShippedNode:
         shared.mkdir(exist_ok=True)
         (folder / "floeberg.toml").write_text(
             f'[broker]\nbootstrap = "{self.broker.bootstrap}"\nlog_dirs = ["{self.broker.log_dirs[0]}"]\n'
-            f'[log_door]\nlisten = "127.0.0.1:{self.log_door}"\n'
+            f'[log_door]\nlisten = "127.0.0.1:{self.log_door}"\n{self._tls() if with_tls else ""}'
             f'[table_door]\nlisten = "127.0.0.1:{table_door}"\n'
             f'[catalog]\ntype = "sql"\nuri = "sqlite:///{shared}/catalog.db"\nwarehouse = "file://{shared}/warehouse"\n'
         )
+
+    def _tls(self) -> str:
+        authority = Authority(self.folder)
+        authority.issue(self.folder)
+        return 'tls = {cert_file = "door.pem", key_file = "door.key", ca_file = "ca.pem"}\n'
 
     def printed(self) -> str:
         """What ``floeberg plugin`` prints for this broker."""

@@ -262,7 +262,7 @@ class NativeStage:
             tiering=self.tiering,
             store=AuxiliaryStore(),
         )
-        routes = create_log_door(log, token=TOKEN, commits=self.commits)
+        routes = create_log_door(log, tokens=[TOKEN], commits=self.commits)
         for route in routes:
             assert isinstance(route, Route)
             watched = WatchedDoor(route.app)

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("shipped")]
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShippedNode]:
     folder = tmp_path_factory.mktemp("shipped")
     (membership,) = cluster_of([1])
-    node = ShippedNode(folder / "node", membership, shared=folder / "shared")
+    node = ShippedNode(folder / "node", membership, shared=folder / "shared", with_tls=True)
     with node.broker:
         set_up_by_what_is_printed([node])
         yield node
@@ -42,7 +42,9 @@ def test_one_broker_needs_nothing_but_the_printed_lines(node: ShippedNode) -> No
 def test_lines_that_the_broker_has_are_not_asked_for_again(node: ShippedNode) -> None:
     lines = node.printed().splitlines()
     asked = [line.partition("=")[0] for line in lines if not line.startswith("#")]
-    assert asked == ["rsm.config.floeberg.url", "rsm.config.floeberg.token"], "Kafka tells nobody these two values"
+    assert asked == ["rsm.config.floeberg.url", "rsm.config.floeberg.token.file", "rsm.config.floeberg.ca.file"], (
+        "Kafka tells nobody these values"
+    )
     assert "# already there: remote.log.metadata.manager.listener.name=PLAINTEXT" in lines
 
 

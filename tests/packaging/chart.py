@@ -216,7 +216,7 @@ def test_daemon_takes_what_is_rendered_for_settings(name: str, tmp_path: Path, m
     if "settings" in values:
         assert settings.topics[0].name == tomllib.loads(values["settings"])["topics"][0]["name"]
     assert settings.log_door.listen.host == "127.0.0.1"
-    assert settings.log_door.token
+    assert settings.log_door.tokens
     assert settings.table_door.tokens
     ports = {port["name"]: port["containerPort"] for port in daemon["ports"]}
     assert ports["tables"] == settings.table_door.listen.port

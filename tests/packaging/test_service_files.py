@@ -107,11 +107,13 @@ def test_compose_file_gives_broker_and_daemon_the_same_log_directory_and_token(m
     tokens = re.findall(r"\$\{(\w+):\?", "".join(environment.values()))
     named = re.findall(r"^(\w+)=", (PACKAGING / "compose" / ".env.example").read_text(), flags=re.MULTILINE)
     assert sorted(tokens) == sorted(named)
-    settings = settings_of(environment, monkeypatch)
-    broker = services["kafka"]["environment"]
+    # As compose fills them in.
+    filled = re.compile(r"\$\{(\w+):\?[^}]*\}")
+    settings = settings_of({name: filled.sub(r"\1", value) for name, value in environment.items()}, monkeypatch)
+    broker = {name: filled.sub(r"\1", str(value)) for name, value in services["kafka"]["environment"].items()}
     assert [str(log_dir) for log_dir in settings.broker.log_dirs] == broker["KAFKA_LOG_DIRS"].split(",")
-    assert settings.log_door.token == broker["KAFKA_RSM_CONFIG_FLOEBERG_TOKEN"]
-    assert settings.log_door.listen.url == broker["KAFKA_RSM_CONFIG_FLOEBERG_URL"]
+    assert settings.log_door.known_tokens == (broker["KAFKA_RSM_CONFIG_FLOEBERG_TOKEN"],)
+    assert settings.log_door.url == broker["KAFKA_RSM_CONFIG_FLOEBERG_URL"]
     assert settings.table_door.tokens, "it listens beyond loopback"
     volumes = [dict(mount.split(":")[:2] for mount in services[name]["volumes"]) for name in ("kafka", "floeberg")]
     assert volumes[0]["kafka"] == volumes[1]["kafka"] == "/var/lib/kafka", "the spool stands beside the log directory"

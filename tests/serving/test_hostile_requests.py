@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog
 from floeberg.http.connection import ConnectionLimits
 from floeberg.http.server import HttpServer
-from floeberg.settings import Listen
+from floeberg.settings.doors import Listen
 from serving.log.commit_signal import CommitSignal
 from serving.log.door import LogDoorLimits, create_log_door
 from serving.tables.catalog_view import CatalogView
@@ -123,7 +123,7 @@ def addresses(tmp_path: Path) -> Iterator[list[tuple[str, int]]]:
     # What is only begun is not waited for long.
     soon = ConnectionLimits(idle_seconds=0.1)
     limits = LogDoorLimits(copy_body_timeout_ms=100)
-    log_routes = create_log_door(log, token=TOKEN, commits=CommitSignal(), limits=limits)
+    log_routes = create_log_door(log, tokens=[TOKEN], commits=CommitSignal(), limits=limits)
     with (
         HttpServer(log_routes, listen, setting="[x]", limits=soon) as log_door,
         HttpServer(table_door_routes(catalog), listen, setting="[x]", limits=soon) as table_door,

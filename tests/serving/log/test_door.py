@@ -42,7 +42,7 @@ def commits() -> CommitSignal:
 
 @pytest.fixture(scope="module")
 def url(commits: CommitSignal) -> Iterator[str]:
-    with served(create_log_door(_LOG, token=TOKEN, commits=commits, limits=LIMITS)) as url:
+    with served(create_log_door(_LOG, tokens=[TOKEN], commits=commits, limits=LIMITS)) as url:
         yield url
 
 
@@ -83,7 +83,7 @@ def test_wrong_token_is_refused_before_anything_else(
 
 def test_door_without_a_token_is_not_opened(log: KeptLog, commits: CommitSignal) -> None:
     with pytest.raises(Invalid):
-        create_log_door(log, token="", commits=commits)
+        create_log_door(log, tokens=[""], commits=commits)
 
 
 def test_verified_range_is_copied_and_its_auxiliary_state_kept(client: httpx.Client, log: KeptLog) -> None:
@@ -292,7 +292,7 @@ def test_event_loop_is_free_of_the_backend(log: KeptLog) -> None:
                 loop_threads.append(False)
 
     watching = Watching(sample_records())
-    routes = create_log_door(watching, token=TOKEN, commits=CommitSignal())
+    routes = create_log_door(watching, tokens=[TOKEN], commits=CommitSignal())
     with served(routes) as url:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         for path in ("records", "index/offset", "index/timestamp"):

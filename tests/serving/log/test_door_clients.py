@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from floeberg.http.connection import ConnectionLimits
 from floeberg.http.server import HttpServer
-from floeberg.settings import Listen
+from floeberg.settings.doors import Listen
 from serving.door import DoorMetrics
 from serving.log.auxiliary_state import MAX_SIZE_BYTES, AuxiliaryState
 from serving.log.backend import RemoteSegment
@@ -63,7 +63,7 @@ class Stage:
 def stage_of(log: KeptLog, limits: LogDoorLimits, connections: ConnectionLimits | None = None) -> Iterator[Stage]:
     log.committed = END
     registry = CollectorRegistry()
-    routes = create_log_door(log, token=TOKEN, commits=CommitSignal(), limits=limits, metrics=DoorMetrics(registry))
+    routes = create_log_door(log, tokens=[TOKEN], commits=CommitSignal(), limits=limits, metrics=DoorMetrics(registry))
     listen = Listen(host="127.0.0.1", port=0)
     try:
         with HttpServer(routes, listen, setting="[log_door] listen", limits=connections) as server:

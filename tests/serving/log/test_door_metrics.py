@@ -54,7 +54,7 @@ class Stage:
         self.registry = CollectorRegistry()
         self.routes = create_log_door(
             self.log,
-            token=TOKEN,
+            tokens=[TOKEN],
             commits=self.commits,
             limits=LogDoorLimits(max_reads=3, max_copies=2),
             metrics=DoorMetrics(self.registry),

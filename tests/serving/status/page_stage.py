@@ -10,7 +10,7 @@ from random import Random
 
 from engine.clock import SystemClock
 from floeberg.http.server import HttpServer
-from floeberg.settings import Listen
+from floeberg.settings.doors import Listen
 from serving.status.daemon_status import (
     BoundUse,
     CompactionStatus,

@@ -83,3 +83,17 @@ def test_spark_counts_the_rows_and_walks_the_catalog(door: str) -> None:
         assert spark.query("SELECT count(*) FROM orders")[1] == [(1000,)]
         assert sorted(row[0] for row in spark.query("SHOW NAMESPACES")[1]) == ["bare", "shop"]
         assert sorted(row[1] for row in spark.query("SHOW TABLES IN shop")[1]) == ["empty", "orders"]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.usefixtures("sql_jvm")
+def test_spark_has_the_token_and_not_among_what_a_jvm_is_started_with(catalog: Catalog) -> None:
+    with (
+        served(table_door_routes(CatalogView(catalog), tokens=("secret",))) as url,
+        SparkSession(url, token="secret", namespace="shop") as spark,
+    ):
+        assert spark.query("SELECT count(*) FROM orders")[1] == [(1000,)]
+        # These are the words of the JVM's command line.
+        started_with = spark._session.sparkContext.getConf().getAll()
+        assert not any("secret" in value for _, value in started_with)

@@ -10,6 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.zip.CRC32C;
+import javax.net.ssl.HttpsURLConnection;
 
 /**
  * HTTP to the daemon's log door, in the terms of docs/log_door.md.
@@ -82,7 +83,9 @@ final class DoorClient {
         connection.setReadTimeout(settings.readTimeoutMs);
         connection.setInstanceFollowRedirects(false);
         connection.setUseCaches(false);
-        connection.setRequestProperty("Authorization", "Bearer " + settings.token);
+        connection.setRequestProperty("Authorization", "Bearer " + settings.token());
+        if (settings.sockets != null && connection instanceof HttpsURLConnection)
+            ((HttpsURLConnection) connection).setSSLSocketFactory(settings.sockets);
         return connection;
     }
 
@@ -119,7 +122,8 @@ final class DoorClient {
         String asked = connection.getRequestMethod() + " " + connection.getURL();
         if (status == 401 || status == 403)
             throw new DoorAnswer(status, "The log door refused the broker's token (" + asked + ", status " + status
-                + "). Next: give " + DoorSettings.TOKEN + " in the broker's settings the value of the daemon's [log_door] token.");
+                + "). Next: write it again with floeberg plugin where " + DoorSettings.TOKEN_FILE + " names the file; else give "
+                + DoorSettings.TOKEN + " in the broker's settings one of the daemon's [log_door] tokens.");
         throw new DoorAnswer(status, "The log door answered " + status + " to " + asked + ": " + problem);
     }
 }

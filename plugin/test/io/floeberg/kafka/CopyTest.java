@@ -4,6 +4,8 @@ import org.apache.kafka.server.log.remote.storage.RemoteStorageException;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
 
@@ -77,6 +79,31 @@ final class CopyTest implements AutoCloseable {
         RemoteStorageException error = refused(door.plugin(Map.of("floeberg.token", "wrong", "floeberg.copy.timeout.ms", "60000")));
         Expect.contains("floeberg.token", error);
         Expect.equal(1, door.asked.size());
+    }
+
+    @Test
+    void token_that_changes_in_its_file_counts_from_the_next_request() throws Exception {
+        Path file = Files.createTempFile("floeberg", ".token");
+        FloebergRemoteStorageManager plugin = door.pluginWith(Map.of("floeberg.token.file", file.toString()));
+        Expect.contains("There is no token in " + file, refused(plugin));
+        Files.writeString(file, "wrong\n");
+        Expect.contains("floeberg.token.file", refused(plugin));
+        Files.writeString(file, "secret\n");
+        door.answer = exchange -> FakeDoor.bytes(exchange, "{}".getBytes());
+        copy(plugin);
+        Files.delete(file);
+        Expect.contains("let the broker's user read it", refused(plugin));
+    }
+
+    @Test
+    void door_with_a_certificate_is_asked_only_where_its_authority_is_trusted() throws Exception {
+        try (FakeDoor guarded = new FakeDoor(SelfSigned.get().context())) {
+            guarded.answer = exchange -> FakeDoor.bytes(exchange, "{}".getBytes());
+            Expect.contains("certificat", refused(guarded.plugin()));
+            Expect.equal(0, guarded.asked.size());
+            copy(guarded.plugin(Map.of("floeberg.ca.file", SelfSigned.get().pem().toString())));
+            Expect.equal(1, guarded.asked.size());
+        }
     }
 
     @Test

@@ -2,6 +2,8 @@ package io.floeberg.kafka;
 
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
+import com.sun.net.httpserver.HttpsConfigurator;
+import com.sun.net.httpserver.HttpsServer;
 
 import java.io.IOException;
 import java.io.OutputStream;
@@ -14,6 +16,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.zip.CRC32C;
+import javax.net.ssl.SSLContext;
 
 /** A log door that answers what a test tells it, and remembers what it was asked. */
 final class FakeDoor implements AutoCloseable {
@@ -28,9 +31,20 @@ final class FakeDoor implements AutoCloseable {
     private final HttpServer server;
     private final ExecutorService pool = Executors.newCachedThreadPool();
 
+    private final String scheme;
+
     FakeDoor() {
+        this(null);
+    }
+
+    /** With TLS where there is a context. */
+    FakeDoor(SSLContext context) {
+        InetSocketAddress address = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
+        scheme = context == null ? "http" : "https";
         try {
-            server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+            server = context == null ? HttpServer.create(address, 0) : HttpsServer.create(address, 0);
+            if (context != null)
+                ((HttpsServer) server).setHttpsConfigurator(new HttpsConfigurator(context));
         } catch (IOException e) {
             throw new AssertionError(e);
         }
@@ -40,12 +54,19 @@ final class FakeDoor implements AutoCloseable {
     }
 
     String url() {
-        return "http://127.0.0.1:" + server.getAddress().getPort();
+        return scheme + "://127.0.0.1:" + server.getAddress().getPort();
     }
 
     FloebergRemoteStorageManager plugin(Map<String, String> more) {
+        Map<String, String> configs = new java.util.HashMap<>(Map.of("floeberg.token", "secret"));
+        configs.putAll(more);
+        return pluginWith(configs);
+    }
+
+    /** Its token is among {@code more}. */
+    FloebergRemoteStorageManager pluginWith(Map<String, String> more) {
         Map<String, String> configs = new java.util.HashMap<>(Map.of(
-            "floeberg.url", url(), "floeberg.token", "secret", "floeberg.copy.timeout.ms", "300", "floeberg.read.timeout.ms", "300"));
+            "floeberg.url", url(), "floeberg.copy.timeout.ms", "300", "floeberg.read.timeout.ms", "300"));
         configs.putAll(more);
         FloebergRemoteStorageManager plugin = new FloebergRemoteStorageManager();
         plugin.configure(configs);

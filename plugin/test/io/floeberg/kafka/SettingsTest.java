@@ -2,6 +2,9 @@ package io.floeberg.kafka;
 
 import org.apache.kafka.common.config.ConfigException;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -30,8 +33,8 @@ final class SettingsTest {
     }
 
     @Test
-    void settings_of_the_broker_beside_ours_are_ignored() {
-        Expect.equal("secret", new DoorSettings(good("broker.id", "7", "cluster.id", "x")).token);
+    void settings_of_the_broker_beside_ours_are_ignored() throws IOException {
+        Expect.equal("secret", new DoorSettings(good("broker.id", "7", "cluster.id", "x")).token());
     }
 
     @Test
@@ -42,6 +45,22 @@ final class SettingsTest {
     @Test
     void missing_token_is_named() {
         Expect.contains("floeberg.token", refused(Map.of("floeberg.url", "http://h:1")));
+    }
+
+    @Test
+    void file_of_the_token_counts_before_a_token_that_is_set_as_well() throws IOException {
+        Path file = Files.createTempFile("floeberg", ".token");
+        Files.writeString(file, "newer\n");
+        Expect.equal("newer", new DoorSettings(good("floeberg.token.file", file.toString())).token());
+        Files.delete(file);
+    }
+
+    @Test
+    void authorities_that_are_no_certificates_are_refused() throws IOException {
+        Path empty = Files.createTempFile("floeberg", ".pem");
+        Expect.contains("there is no certificate in it", refused(good("floeberg.ca.file", empty.toString())));
+        Files.delete(empty);
+        Expect.contains("floeberg.ca.file", refused(good("floeberg.ca.file", empty.toString())));
     }
 
     @Test
