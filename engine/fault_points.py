@@ -79,6 +79,11 @@ class FaultPoint(StrEnum):
     SWEEP_FENCED = "sweep-fenced"  # the table takes no file of before; none removed
     FILES_SWEPT = "files-swept"  # some; others of the same sweep still there
 
+    # Topics that the broker has no more
+    GONE_TOPICS_NOTED = "gone-topics-noted"  # since when, and which tables are dropped for it; none dropped yet
+    GONE_TABLE_RENAMED = "gone-table-renamed"  # has the name with the topic's id; still in the catalog
+    GONE_TABLE_DROPPED = "gone-table-dropped"  # its files are there; others of the same topic still in the catalog
+
     # Log door: the answer "copied"
     DOOR_TOKEN_WRITTEN = "door-token-written"  # under its temporary name
     DOOR_TOKEN_NAMED = "door-token-named"  # the temporary name still there

@@ -103,13 +103,13 @@ def plan_sweep(
     *,
     own: OwnFiles,
     named: NamedFiles,
-    needed: Needed,
+    needed: Needed | None,
     seen: Sightings,
     now_ms: int,
     grace_ms: int,
     tell: Callable[[Verdict], object] = lambda _: None,
 ) -> SweepPlan:
-    """Judge every listed file. ``tell`` is called with each verdict, in the order of ``files``."""
+    """Judge every listed file. ``needed`` None: nothing is. ``tell`` is called with each verdict, in order."""
     counts: Counter[Reason] = Counter()
     sizes: Counter[Reason] = Counter()
     due: list[Due] = []
@@ -122,7 +122,7 @@ def plan_sweep(
             reason = Reason.LIVE if named.is_live(file.path) else reason
         elif kind is None:
             reason = Reason.FOREIGN
-        elif needed.holds(kind):
+        elif needed is not None and needed.holds(kind):
             reason = Reason.LIVE
         else:
             key = key_of(file, own.folders[0])

@@ -32,9 +32,9 @@ class SweptState:
     related: tuple[Table, ...]
 
     @property
-    def latest(self) -> Table | None:
-        """The ``__latest`` table of a topic's own."""
-        return next((table for table in self.related if _is_latest(table)), None)
+    def latest_name(self) -> str | None:
+        """The name of the ``__latest`` table of a topic's own."""
+        return next((".".join(table.name()) for table in self.related if _is_latest(table)), None)
 
 
 class SweptTable:
@@ -93,9 +93,7 @@ class SweptTable:
         a table that can't be had may name anything."""
         own = tuple(ours.name())
         begins = tuple(f"{name[-1]}__" for name in dict.fromkeys((own, *self._names())))
-        with catalogs.translated_errors("the catalog does not list its tables", table=own[:-1]):
-            listed = sorted(tuple(one) for one in self._catalog.list_tables(own[:-1]))
-        for identifier in listed:
+        for identifier in catalogs.table_names(self._catalog, own[:-1]):
             if identifier == own or not identifier[-1].startswith(begins):
                 continue
             table = catalogs.load(self._catalog, identifier)
@@ -112,11 +110,16 @@ def _is_latest(table: Table) -> bool:
 
 def held_because(state: SweptState) -> str | None:
     """Why nothing of a table may be looked at to be removed; None where a sweep may go on. Raises Unavailable."""
+    if state.view.snapshot_id is None and state.view.foreign is None:
+        return "the table has no commit yet"
+    return kept_because(state)
+
+
+def kept_because(state: SweptState) -> str | None:
+    """Why a table's state may not be built upon by whoever ends something of it. Raises Unavailable."""
     view = state.view
     if view.foreign is not None:
         return "another program changed the table, and nobody has judged that yet"
-    if view.snapshot_id is None:
-        return "the table has no commit yet"
     properties = state.metadata.properties
     # Of a __latest table it is false so that no engine removes the topic's files with it; those are not in its folder.
     if str(properties.get(_GARBAGE_COLLECTED, "true")).lower() == "false" and KIND_PROPERTY not in properties:

@@ -10,38 +10,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
-import structlog
 from pyiceberg.catalog import Catalog
 
 from engine.bounded_cache import BoundedCache
 from engine.clock import Clock
-from engine.fault_points import FaultPoint, reach
 from engine.table.commit.writer import TableWriter
 from engine.table.history import MAY_BE_UNANSWERED_MS, from_before_erasures
 from engine.table.manifests import ManifestReader
 from engine.table.own_files import FileKind, OwnFiles
 from engine.table.reachability import hashes_of
-from engine.table.states import is_own_state
 from engine.table.topic_table import NEVER_SWEPT, TopicTable
 from engine.warehouse.warehouse import FILES_A_BATCH, StoredFile
+from retention.clock_jumps import ClockJumps
+from retention.removal import Removal, StateCheck
 from retention.sighting_store import SightingStore
 from retention.sightings import Look, Sightings
 from retention.sweep_limits import (
-    CLOCK_TOLERANCE_MS,
     MOST_OTHERS_STATES,
-    MOST_STATES,
     PLAN_LASTS_MS,
     WORTH_A_COMMIT,
     SweepLimits,
 )
 from retention.sweep_planner import Amount, Due, Needed, Reason, SweepPlan, Verdict, plan_sweep
 from retention.swept_table import SweptState, SweptTable, held_because
-from retention.unreferenced import OF_ONE_COMMIT, TableMoment, Unreferenced, check
+from retention.unreferenced import OF_ONE_COMMIT, TableMoment
 
 _NOTHING = Amount()
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +54,21 @@ class SweepTurn:
     goes_next_ms: int | None = None
     held: str | None = None
     latest: str | None = None
+
+    @classmethod
+    def after(cls, plan: SweepPlan, removal: Removal, *, held: str | None = None, latest: str | None = None) -> Self:
+        """Of a plan, and what came of it."""
+        listed, removed = plan.amounts[Reason.UNREFERENCED], removal.removed
+        left = Amount(files=listed.files - removed.files, size_bytes=listed.size_bytes - removed.size_bytes)
+        return cls(
+            amounts={**plan.amounts, Reason.UNREFERENCED: left},
+            removed=removed,
+            waiting=removal.waiting,
+            hindered=removal.hindered,
+            goes_next_ms=plan.goes_next_ms,
+            held=held,
+            latest=latest,
+        )
 
 
 class TableSweep:
@@ -76,17 +87,20 @@ class TableSweep:
         folder: Path,
         in_use: Callable[[], Set[str]] = frozenset,
         is_latest: bool = False,
+        is_alone: bool = False,
     ) -> None:
         """``folder`` is where sightings are kept; ``in_use`` names the files that readers of this process have open.
-        ``is_latest``: of the topic's ``__latest`` table, whose own folder has what it does not share."""
+        ``is_latest``: of the topic's ``__latest`` table, whose own folder has what it does not share. ``is_alone``:
+        nobody commits to the topic's table any more, so that old snapshots go with the sweep."""
         self._table = SweptTable(catalog, namespace, topic, topic_id, is_latest=is_latest)
         self._is_latest = is_latest
+        self._is_alone = is_alone and not is_latest
         self._writer = writer
         self._clock = clock
         self._limits = limits
         self._sightings = SightingStore(folder, f"{topic_id}-latest" if is_latest else topic_id)
         self._in_use = in_use
-        self._looked_ms: tuple[int, int] | None = None
+        self._jumps = ClockJumps(clock)
         self._others_states: BoundedCache[str, bool] = BoundedCache(capacity=MOST_OTHERS_STATES)
 
     def preview(self, tell: Callable[[Verdict], object]) -> SweepTurn:
@@ -97,10 +111,10 @@ class TableSweep:
         plan = self._plan(state, seen, tell)
         # As if the fence stood, which a turn puts up.
         fenced = replace(state.view, swept=state.view.sequence_number)
-        found = _Removal()
-        for _ in self._proven(plan.due, self._moment(replace(state, view=fenced)), found):
+        found = Removal()
+        for _ in found.proven(plan.due, self._moment(replace(state, view=fenced))):
             pass
-        return _turn(plan, found, state, held=held)
+        return SweepTurn.after(plan, found, held=held, latest=state.latest_name)
 
     def turn(self) -> SweepTurn:
         """Look, remember, remove. Raises Unavailable (the catalog, the warehouse or the data directory is away, or
@@ -113,7 +127,7 @@ class TableSweep:
                 # What was seen of one state means nothing to another.
                 sightings.forget()
                 return SweepTurn(held=held)
-            if self._has_erased(state):
+            if self._is_alone or self._has_erased(state):
                 # Not even a table that nobody commits to keeps them for longer.
                 self._writer.expire(state.view)
                 state = self._table.load()
@@ -125,8 +139,8 @@ class TableSweep:
             look = Look(seen_ms=self._clock.now_ms(), sequence_number=state.view.sequence_number)
             if plan.new or len(plan.seen) < len(before) or seen is not before:
                 sightings.save(state.view.location, plan.sightings(look))
-            removal = self._remove(plan.due, state) if plan.due else _Removal()
-            return _turn(plan, removal, state, held=removal.held)
+            removal = self._remove(plan.due, state) if plan.due else Removal()
+            return SweepTurn.after(plan, removal, held=removal.held, latest=state.latest_name)
 
     def _has_erased(self, state: SweptState) -> bool:
         """Whether snapshots from before an erasure may go."""
@@ -148,8 +162,8 @@ class TableSweep:
             tell=tell,
         )
 
-    def _remove(self, due: Sequence[Due], state: SweptState) -> _Removal:
-        found = _Removal()
+    def _remove(self, due: Sequence[Due], state: SweptState) -> Removal:
+        found = Removal()
         fence = _fence_for(due, state.view)
         if fence is not None:
             self._writer.fence_sweep(state.view, fence, is_latest=self._is_latest)
@@ -160,14 +174,13 @@ class TableSweep:
                 moment, looked_ms = self._now(found)
                 if moment is None:
                     break
-            self._delete(state.view, list(self._proven(batch, moment, found)), found)
-            reach(FaultPoint.FILES_SWEPT)
+            found.delete(state.view.warehouse, state.view.topic, list(found.proven(batch, moment)))
         changed_before_ms = self._clock.now_ms() - self._limits.grace_ms
         for folder in _own_files(state.view).folders:
             state.view.warehouse.remove_empty_folders(folder, unchanged_since_ms=changed_before_ms)
         return found
 
-    def _now(self, found: _Removal) -> tuple[TableMoment | None, int]:
+    def _now(self, found: Removal) -> tuple[TableMoment | None, int]:
         """The table at this moment, None where it may not be swept; and when that was, monotonic."""
         looked_ms = self._clock.monotonic_ms()
         state = self._table.load()
@@ -193,78 +206,13 @@ class TableSweep:
             now_ms=self._clock.now_ms(),
             grace_ms=self._limits.grace_ms,
             in_use=self._in_use(),
-            is_own_state=_StateCheck(view, str(state.metadata.table_uuid), self._others_states),
+            is_own_state=StateCheck(view.warehouse, str(state.metadata.table_uuid), self._others_states),
         )
-
-    def _proven(self, due: Sequence[Due], moment: TableMoment, found: _Removal) -> Iterator[Unreferenced]:
-        for one in due:
-            checked = check(one, moment)
-            if isinstance(checked, Unreferenced):
-                yield checked
-            else:
-                found.waiting[checked] = found.waiting.get(checked, 0) + 1
-
-    def _delete(self, view: TopicTable, files: Sequence[Unreferenced], found: _Removal) -> None:
-        if not files:
-            return
-        hindered = view.warehouse.delete_batch([one.file.path for one in files])
-        for path, problem in hindered.items():
-            _log.warning("file_not_removed", topic=view.topic, file=path, problem=problem)
-        found.hindered |= hindered
-        gone = [one.file for one in files if one.file.path not in hindered]
-        found.removed = Amount(
-            files=found.removed.files + len(gone),
-            size_bytes=found.removed.size_bytes + sum(file.size_bytes for file in gone),
-        )
-        _log.info("files_swept", topic=view.topic, files=len(gone), first=gone[0].path if gone else None)
 
     def _steady(self, seen: Sightings) -> Sightings:
         """Sightings by the clock as it is now: time that only the wall clock knows of ends no grace."""
-        now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        before, self._looked_ms = self._looked_ms, (now_ms, monotonic_ms)
-        ahead_ms = 0 if before is None else (now_ms - before[0]) - (monotonic_ms - before[1])
-        return seen if ahead_ms <= CLOCK_TOLERANCE_MS else seen.later_by(ahead_ms)
-
-
-@dataclass(slots=True)
-class _Removal:
-    removed: Amount = _NOTHING
-    waiting: dict[str, int] = field(default_factory=dict)
-    hindered: dict[str, str] = field(default_factory=dict)
-    held: str | None = None
-
-
-class _StateCheck:
-    """Whether a table metadata file is of a commit of Floeberg's; so many are read at a time, the others wait."""
-
-    def __init__(self, view: TopicTable, table_uuid: str, others: BoundedCache[str, bool]) -> None:
-        self._view = view
-        self._uuid = table_uuid
-        self._others = others
-        self._left = MOST_STATES
-
-    def __call__(self, path: str) -> bool:
-        if self._left == 0 or self._others.get(path):
-            return False
-        self._left -= 1
-        is_own = is_own_state(self._view.warehouse, path, self._uuid)
-        if not is_own:
-            self._others.put(path, True)
-        return is_own
-
-
-def _turn(plan: SweepPlan, removal: _Removal, state: SweptState, *, held: str | None) -> SweepTurn:
-    listed, removed = plan.amounts[Reason.UNREFERENCED], removal.removed
-    left = Amount(files=listed.files - removed.files, size_bytes=listed.size_bytes - removed.size_bytes)
-    return SweepTurn(
-        amounts={**plan.amounts, Reason.UNREFERENCED: left},
-        removed=removal.removed,
-        waiting=removal.waiting,
-        hindered=removal.hindered,
-        goes_next_ms=plan.goes_next_ms,
-        held=held,
-        latest=None if state.latest is None else ".".join(state.latest.name()),
-    )
+        ahead_ms = self._jumps.ahead_ms()
+        return seen.later_by(ahead_ms) if ahead_ms else seen
 
 
 def _fence_for(due: Sequence[Due], view: TopicTable) -> int | None:

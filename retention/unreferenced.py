@@ -16,6 +16,8 @@ from retention.sweep_planner import Due, Needed
 OF_ONE_COMMIT = frozenset({FileKind.METADATA, FileKind.STATE, FileKind.SCHEMA})
 """Files that the commit names that they were made for, which asserts the snapshot it was decided on."""
 
+NOT_OURS = "its content does not say that it is of a commit of Floeberg's"
+
 _CHECKS_TOKEN = object()
 
 
@@ -39,14 +41,15 @@ class TableMoment:
     """The table as the catalog has it at this moment, and what else may need a file.
 
     ``live`` hashes of the names of the newest snapshot's files, read by the sealed bytes of its manifests for this
-    moment alone; ``swept`` and ``sequence_number`` the table's; ``is_own_state``: whether a table metadata file, by its
-    path, is of a commit of Floeberg's; ``in_use``: paths that readers of this process have open.
+    moment alone; ``needed`` None where nothing is, as of a table that was dropped; ``swept`` and ``sequence_number``
+    the table's; ``is_own_state``: whether a table metadata file, by its path, is of a commit of Floeberg's; ``in_use``:
+    paths that readers of this process have open.
     """
 
     own: OwnFiles
     named: NamedFiles
     live: Hashes
-    needed: Needed
+    needed: Needed | None
     swept: int
     sequence_number: int
     now_ms: int
@@ -70,7 +73,7 @@ def reasons_to_keep(due: Due, at: TableMoment) -> Iterator[str]:
         yield "the table names it"
     if holds(at.live, path):
         yield "the newest snapshot names it"
-    if at.needed.holds(due.own):
+    if at.needed is not None and at.needed.holds(due.own):
         yield "the table needs it without naming it"
     if not 0 <= seen.seen_ms <= at.now_ms - at.grace_ms:
         yield "its grace is not over"
@@ -79,6 +82,6 @@ def reasons_to_keep(due: Due, at: TableMoment) -> Iterator[str]:
     if kind in OF_ONE_COMMIT and at.sequence_number <= seen.sequence_number:
         yield "the commit that it was made for may still land: the table has had none since"
     if kind is FileKind.STATE and not at.is_own_state(path):
-        yield "its content does not say that it is of a commit of Floeberg's"
+        yield NOT_OURS
     if path in at.in_use:
         yield "a reader has it open"

@@ -29,7 +29,7 @@ class TopicRule:
     the columns of the newest schemas before the first record. ``infers``: the values name no schema, though there is a
     source. The stable records of the active segment are tiered when they have waited for ``freshness_ms``; with None
     they wait for the segment to close. ``clustering``: what compaction sorts rows by, None for stream order.
-    ``retention``: how long records are kept.
+    ``retention``: how long records are kept; ``drops_with_topic``: whether the table goes once the topic is deleted.
     ``latest_by_key``: whether a second table shows the newest record of each key; None: where the broker compacts.
     """
 
@@ -45,6 +45,7 @@ class TopicRule:
     latest_by_key: bool | None = None
     infers: bool = False
     retention: RetentionRule = field(default_factory=RetentionRule)
+    drops_with_topic: bool = False
 
     @property
     def is_open(self) -> bool:

@@ -78,20 +78,21 @@ def check_newest(table: TopicTable) -> None:
         )
 
 
-def is_own_state(warehouse: Warehouse, path: str, table_uuid: str) -> bool:
+def is_own_state(warehouse: Warehouse, path: str, table_uuid: str, *, or_empty: bool = False) -> bool:
     """Whether a metadata file is of a commit that Floeberg made, or meant to make, to this table: its newest snapshot
-    is the sealed one. Of one that can't be decoded nobody knows. Raises Unavailable."""
+    is the sealed one; ``or_empty``: or it has no snapshot, as the one that a table begins with. Of one that can't be
+    decoded nobody knows. Raises Unavailable."""
     try:
         content = warehouse.read_bytes(path)
         metadata = json.loads(gzip.decompress(content) if _GZIPPED in path else content)
         seal = seal_of(metadata["properties"])
         snapshot_id = metadata.get("current-snapshot-id")
-        return (
-            metadata["table-uuid"] == table_uuid
-            and seal is not None
-            and seal.table_uuid == table_uuid
-            and seal.snapshot_id == (None if snapshot_id == _NO_SNAPSHOT else snapshot_id)
-        )
+        if metadata["table-uuid"] != table_uuid:
+            return False
+        if or_empty and not metadata.get("snapshots"):
+            return True
+        newest = None if snapshot_id == _NO_SNAPSHOT else snapshot_id
+        return seal is not None and seal.table_uuid == table_uuid and seal.snapshot_id == newest
     except (Corrupt, *UNDECODABLE):
         return False
 

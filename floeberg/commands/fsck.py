@@ -38,10 +38,13 @@ def fsck(
     table of the newest records shows those."""
     command = CommandContext.of(context)
     command.compile_kernels()
+    from floeberg.settings.rooms import sightings_folder
     from floeberg.sql.duckdb_latest import latest_findings
     from floeberg.tables.survey import survey_tables
+    from retention.gone_store import GoneStore
 
-    survey = survey_tables(lambda: command.catalog, command.settings.namespace, topic=topic)
+    dropped = GoneStore(sightings_folder(command.settings)).load().dropped.values()
+    survey = survey_tables(lambda: command.catalog, command.settings.namespace, topic=topic, dropped=dropped)
     reports = list(survey.reports)
     log_dirs = command.settings.broker.log_dirs if with_log else ()
     topics = [table.topic for table in survey.tables]

@@ -21,7 +21,7 @@ from floeberg.tables.stored_status import stored_partitions
 from floeberg.version import program_version
 from serving.status.backlog import backlog_line
 from serving.status.daemon_status import FILE_REASONS, DaemonStatus, Phase
-from serving.status.page import compaction_lines, duration_text, latest_lines, size_text, sweep_lines
+from serving.status.page import compaction_lines, duration_text, gone_line, latest_lines, size_text, sweep_lines
 from topics.partition_status import PartitionStatus
 
 if TYPE_CHECKING:
@@ -135,6 +135,8 @@ def shown(found: DaemonStatus, *, daemon_runs: bool, topic: str | None, width: i
     of_partitions = () if daemon_runs else (part.problem for part in found.partitions if part.problem is not None)
     for problem in (*found.all_problems, *of_partitions):
         yield f"[red]problem:[/red] {escape(problem)}"
+    for gone in (one for one in found.gone_topics if topic in {None, one.topic}):
+        yield f"[yellow]deleted topic:[/yellow] {escape(gone_line(gone, now_ms=found.now_ms))}"
     if topic is not None:
         yield from topic_in_detail(topic, found.partitions, daemon_runs=daemon_runs, now_ms=found.now_ms)
         for sweep in (sweep for sweep in found.sweeps if sweep.topic == topic):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from compaction.compaction_loop import CompactionLoop
-from engine.broker import KafkaBroker
+from engine.broker import Broker, KafkaBroker
 from engine.clock import Clock
 from engine.table.catalog.deferred import open_catalog_when_there
 from engine.table.catalog.sql import KeptMetadata
@@ -29,11 +29,15 @@ from floeberg.settings.rooms import (
 from floeberg.settings.schema_sources import SchemaSources
 from floeberg.version import program_version
 from latest.latest_loop import LatestLoop
+from retention.gone_topic_watch import GoneTopicWatch
+from retention.gone_topics import SeenHere
 from retention.horizon_loop import HorizonLoop
 from retention.sweep_loop import SweepLoop
+from tiering.cycle_report import CycleReport
 from tiering.loop import TieringLoop
 from tiering.rewrite import RewriteTask
 from tiering.tiering_limits import TieringLimits
+from topics.topic_rule import TopicRule
 from workers.sized_workers import SizedWorkers
 from workers.workers import Answered, InProcessWorkers, ReadBackTask, Workers
 
@@ -107,15 +111,7 @@ def assemble_tiering(
         on_gain=board.metrics.count_repaired,
     )
     horizons = HorizonLoop(writer=writer, rules=rules, clock=clock)
-    sweeps = SweepLoop(
-        # A catalog of its own: the writer's belongs to the writer and its lock.
-        catalog=open_catalog_when_there(settings.catalog_properties),
-        namespace=settings.namespace,
-        writer=writer,
-        clock=clock,
-        limits=sweep_limits(settings),
-        folder=sightings_folder(settings),
-    )
+    sweeps = _sweeps(settings, clock, writer=writer, broker=broker, loop=loop, rules=rules)
     latest = LatestLoop(
         writer=writer, directory=settings.data_dir / "latest", configs_of=broker.topic_configs, clock=clock
     )
@@ -145,6 +141,7 @@ def _wire(parts: TieringAssembly, settings: Settings) -> None:
     """Who is told of what: the loops and the board of each cycle, the board of the loops."""
     loop, board = parts.loop, parts.board
     board.watch_sweeps(parts.sweeps.report)
+    board.watch_gone(parts.sweeps.gone_report)
     board.watch_each_cycle(lambda: disk_bounds(settings))
     board.watch_sources(parts.schemas.health)
     board.watch_kept(parts.compaction.kept)
@@ -160,6 +157,49 @@ def _wire(parts: TieringAssembly, settings: Settings) -> None:
     loop.on_cycle(lambda report: parts.horizons.note_topics(report.led, report.partitions))
     loop.on_cycle(lambda report: parts.sweeps.note_topics(report.led))
     loop.on_cycle(lambda report: parts.latest.note_topics(report.led))
+
+
+def _sweeps(
+    settings: Settings,
+    clock: Clock,
+    *,
+    writer: TableWriter,
+    broker: Broker,
+    loop: TieringLoop,
+    rules: Sequence[TopicRule],
+) -> SweepLoop:
+    # A catalog of its own: the writer's belongs to the writer and its lock.
+    catalog = open_catalog_when_there(settings.catalog_properties)
+    limits, folder = sweep_limits(settings), sightings_folder(settings)
+    gone = GoneTopicWatch(
+        broker=broker,
+        catalog=catalog,
+        namespace=settings.namespace,
+        rules=rules,
+        clock=clock,
+        limits=limits,
+        folder=folder,
+        here=lambda: seen_here(loop.report),
+    )
+    return SweepLoop(
+        catalog=catalog,
+        namespace=settings.namespace,
+        writer=writer,
+        clock=clock,
+        limits=limits,
+        folder=folder,
+        gone=gone,
+    )
+
+
+def seen_here(report: CycleReport | None) -> SeenHere:
+    """What the last cycle says of the topics that are here."""
+    if report is None:
+        return SeenHere()
+    return SeenHere(
+        is_whole=report.cluster_id is not None and not report.problems,
+        topic_ids=frozenset(one.partition.topic_id for one in report.partitions),
+    )
 
 
 def _sized_workers(settings: Settings) -> Workers:

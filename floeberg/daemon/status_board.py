@@ -39,6 +39,7 @@ from serving.status.topic_series import MOST_PARTITIONS, PartitionNow
 from serving.status.waiting_words import waiting_words
 from tiering.cycle_report import CycleReport, PartitionReport
 from tiering.tiering_limits import TieringLimits
+from topics.gone_topic_status import GoneTopicStatus
 from topics.loop_record import LoopRecord
 from topics.partition_status import PartitionStatus
 from topics.topic_totals import TopicTotals
@@ -70,6 +71,7 @@ class StatusBoard:
         self._damages: Callable[[], Damages] = Damages
         self._compaction: Callable[[], CompactionReport] = CompactionReport
         self._sweeps: Callable[[], tuple[TableSweeps, ...]] = tuple
+        self._gone: Callable[[], tuple[GoneTopicStatus, ...]] = tuple
         self._latest: Callable[[], LatestReport] = LatestReport
         self._totals: Callable[[], Mapping[str, TopicTotals]] = dict
         self._copies = CopyRequests(clock)
@@ -113,6 +115,10 @@ class StatusBoard:
     def watch_loops(self, loops: Iterable[LoopRecord]) -> None:
         """Tell of these, in their order."""
         self._loops = tuple(loops)
+
+    def watch_gone(self, report: Callable[[], tuple[GoneTopicStatus, ...]]) -> None:
+        """Ask for the topics that the broker has no more whenever somebody asks for the status."""
+        self._gone = report
 
     def watch_latest(self, report: Callable[[], LatestReport]) -> None:
         """Ask for the report on the newest records whenever somebody asks for the status."""
@@ -159,6 +165,7 @@ class StatusBoard:
             compaction=_compaction_status(self._compaction()),
             horizon_problems=self._horizon_problems(),
             sweeps=tuple(map(_sweep_status, self._sweeps())),
+            gone_topics=self._gone(),
             latest=_latest_status(self._latest()),
             loops=tuple(loop.state for loop in self._loops),
             memory_bytes=self._memory.bytes(),

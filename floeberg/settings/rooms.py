@@ -36,6 +36,7 @@ def topic_rules(settings: Settings, sources: SchemaSources) -> tuple[TopicRule, 
             clustering=topic.clustering,
             retention=topic.retention.rule,
             latest_by_key=topic.latest_by_key,
+            drops_with_topic=topic.delete_on_topic_deletion == "after_grace",
         )
         for topic in settings.topics
     )
@@ -82,7 +83,7 @@ def sweep_limits(settings: Settings) -> SweepLimits:
 
 
 def sightings_folder(settings: Settings) -> Path:
-    """Where sweeps keep what they saw."""
+    """Where sweeps keep what they saw, and what they noted of topics that are gone."""
     return settings.data_dir / "sweep"
 
 

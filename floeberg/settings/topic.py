@@ -117,6 +117,10 @@ class TopicSettings(Section):
     retention: RetentionSettings = RetentionSettings()
     """A table of bounds, ``[topics.retention]``: how long the topic's records are kept."""
 
+    delete_on_topic_deletion: Literal["keep", "after_grace"] = "keep"
+    """What becomes of the table once the topic is deleted at the broker: it stays, or it is dropped when the topic has
+    been gone for ``[history] grace_ms`` (retention.md)."""
+
     @field_validator("value", "key", "unwrap", mode="before")
     @classmethod
     def _check_name(cls, value: object, info: ValidationInfo) -> object:

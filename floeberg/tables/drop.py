@@ -9,11 +9,10 @@ from pyiceberg.catalog import Catalog
 
 from engine.broker import Broker
 from engine.errors import Invalid, Unavailable
-from engine.table.catalog import access as catalogs
-from engine.table.catalog.access import Identifier
 from engine.table.companion_folder import folders_of_no_use_without_it
 from engine.table.topic_table import TopicTable
 from engine.warehouse.warehouse import FILES_A_BATCH, StoredFile, Warehouse
+from retention.table_drop import drop, tables_of, to_drop
 
 _REMOTE_STORAGE = "remote.storage.enable"
 
@@ -44,23 +43,13 @@ def require_no_only_copy(broker: Broker, topic: str) -> None:
 def take_from_catalog(catalog: Catalog, table: TopicTable) -> tuple[AbandonedFolder, ...]:
     """Drop the names of the table and of the one that shows its newest records: their folders, in none of which
     another table lies. Raises Unavailable, Invalid where one does, and then nothing is dropped."""
-    own = {table.identifier, catalogs.latest_identifier(table.identifier)}
-    locations = _locations(catalog, table.identifier[:-1])
-    to_drop = {identifier: location for identifier, location in locations.items() if identifier in own}
-    for identifier, location in locations.items():
-        if identifier not in own and any(_overlap(location, other) for other in to_drop.values()):
-            raise Invalid(
-                f"Another table lies in its folder: {'.'.join(identifier)}",
-                topic=table.topic,
-                file=location,
-                next_step="see with floeberg fsck whose files these are",
-            )
-    for identifier in to_drop:
-        catalogs.drop(catalog, identifier)
+    tables = tables_of(catalog, ".".join(table.identifier[:-1]), table.topic, table.topic_id)
+    dropped = to_drop(catalog, table.topic, table.topic_id, tables)
+    drop(catalog, dropped)
     return tuple(
         AbandonedFolder(warehouse=table.warehouse, location=folder)
-        for location in to_drop.values()
-        for folder in (location, *folders_of_no_use_without_it(location))
+        for one in dropped
+        for folder in (one.location, *folders_of_no_use_without_it(one.location))
     )
 
 
@@ -80,16 +69,3 @@ def remove_files(folders: Sequence[AbandonedFolder]) -> int:
                 )
         removed += len(paths)
     return removed
-
-
-def _locations(catalog: Catalog, namespace: Identifier) -> dict[Identifier, str]:
-    with catalogs.translated_errors("the catalog does not list its tables", table=namespace):
-        identifiers = [tuple(one) for one in catalog.list_tables(namespace)]
-    loaded = {identifier: catalogs.load(catalog, identifier) for identifier in identifiers}
-    return {
-        identifier: table.metadata.location.rstrip("/") for identifier, table in loaded.items() if table is not None
-    }
-
-
-def _overlap(one: str, other: str) -> bool:
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from engine.fsck.report import Damage, Finding, FsckReport
 from engine.table.catalog.access import Identifier, check_database, namespace_folder, table_identifier, warehouse_of
 from engine.table.topic_table import TopicTable
 from floeberg.tables.topic_tables import TopicTables
+from retention.table_drop import DroppedTable
 from serving.log.auxiliary_store import AuxiliaryStore
 
 
@@ -41,8 +42,11 @@ class TableSurvey:
         return replace(report, findings=(*findings, *report.findings, *_auxiliary_findings(table)))
 
 
-def survey_tables(open_it: Callable[[], Catalog], namespace: str, *, topic: str | None = None) -> TableSurvey:
-    """What there is to check of a namespace, or of one topic. Raises Unavailable, Invalid (the topic has no table)."""
+def survey_tables(
+    open_it: Callable[[], Catalog], namespace: str, *, topic: str | None = None, dropped: Collection[DroppedTable] = ()
+) -> TableSurvey:
+    """What there is to check of a namespace, or of one topic. ``dropped`` on purpose: nobody lost those. Raises
+    Unavailable, Invalid (the topic has no table)."""
     try:
         catalog = open_it()
         tables = TopicTables(catalog, namespace)
@@ -64,7 +68,7 @@ def survey_tables(open_it: Callable[[], Catalog], namespace: str, *, topic: str 
     lost = unregistered_tables(
         warehouse_of(catalog),
         namespace_folder(catalog, namespace),
-        locations=[table.location for table in found],
+        locations=[*(table.location for table in found), *(one.location for one in dropped)],
         damaged=[one.identifier for one in listed if one.error is not None],
     )
     reports = [damaged_table(one.identifier, one.error) for one in listed if one.error is not None]

@@ -55,7 +55,7 @@ class TopicTables:
     def listed(self) -> list[ListedTable]:
         """What became of each table of the namespace, by name; those of others are left out."""
         found = []
-        for identifier in sorted(self._identifiers()):
+        for identifier in self._identifiers():
             try:
                 table = self._view(identifier)
             except (Corrupt, Invalid, Unavailable) as error:
@@ -121,7 +121,7 @@ class TopicTables:
         """Among the tables that were never loaded; damaged ones are passed over."""
         with self._lock:
             known = set(self._known.values())
-        for identifier in sorted(self._identifiers()):
+        for identifier in self._identifiers():
             if identifier in known:
                 continue
             try:
@@ -140,11 +140,7 @@ class TopicTables:
         return rule_of(table.topic, rules)
 
     def _identifiers(self) -> list[Identifier]:
-        namespace = tuple(self._namespace.split("."))
-        with catalogs.translated_errors("the catalog does not list its tables", table=namespace):
-            if not self._catalog.namespace_exists(namespace):
-                return []
-            return [tuple(identifier) for identifier in self._catalog.list_tables(namespace)]
+        return catalogs.table_names(self._catalog, tuple(self._namespace.split(".")))
 
     def _view(self, identifier: Identifier) -> TopicTable | None:
         loaded = catalogs.load(self._catalog, identifier)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from engine.errors import Invalid
 from serving.status.copy_wait import copy_problems
+from topics.gone_topic_status import GoneTopicStatus
 from topics.loop_record import LoopState
 from topics.partition_status import PartitionStatus
 
@@ -174,6 +175,7 @@ class DaemonStatus:
     compaction: CompactionStatus = CompactionStatus()
     horizon_problems: tuple[str, ...] = ()
     sweeps: tuple[TableSweepStatus, ...] = ()
+    gone_topics: tuple[GoneTopicStatus, ...] = ()
     latest: LatestStatus = LatestStatus()
     loops: tuple[LoopState, ...] = ()
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
@@ -244,6 +246,7 @@ class DaemonStatus:
                 compaction[name] = tuple(compaction[name])
             values["compaction"] = CompactionStatus(**compaction)
             values["sweeps"] = tuple(TableSweepStatus(**sweep) for sweep in values["sweeps"])
+            values["gone_topics"] = tuple(GoneTopicStatus(**gone) for gone in values["gone_topics"])
             values["latest"] = LatestStatus(**{**values["latest"], "problems": tuple(values["latest"]["problems"])})
             values["loops"] = tuple(LoopState(**loop) for loop in values["loops"])
             values["schema_sources"] = tuple(SchemaSourceStatus(**source) for source in values["schema_sources"])

@@ -123,6 +123,12 @@ class Metrics:
         _write_compaction(text, look.status.compaction)
         _write_latest(text, look.status.latest)
         _write_sweeps(text, look.status.sweeps)
+        states = [one.state for one in look.status.gone_topics]
+        text.gauges(
+            "floeberg_gone_topic_tables",
+            "Tables whose topics the broker has no more",
+            ((labels_text(state=state), states.count(state)) for state in ("kept", "waiting", "dropped")),
+        )
         return generate_latest(self.registry) + text.to_bytes()
 
 

@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from serving.status.backlog import backlog_line
-from serving.status.daemon_status import FILE_REASONS, DaemonStatus, TableSweepStatus
+from serving.status.daemon_status import FILE_REASONS, DaemonStatus
 from serving.status.history import STEP_MS, SUMS, Sample
-from serving.status.page import size_text
+from serving.status.page import gone_line, size_text
 from serving.status.told_problems import RememberedProblem, ToldProblem, problems_of_partitions, told_problems
 from topics.partition_status import PartitionStatus
 
@@ -115,7 +115,7 @@ def head_of(status: DaemonStatus, rows: Sequence[Row], around: Surroundings = NO
         "over": [_told(one.problem, since_ms=one.first_ms, last_ms=one.last_ms) for one in over[:MOST_PROBLEMS]],
         "loops": [asdict(loop) | {"now": _loop_now(loop.name, status)} for loop in status.loops],
         "held": [*status.compaction.held[:MOST_PROBLEMS]],
-        "files": files_of(status.sweeps),
+        "files": files_of(status),
         "bounds": [[bound.name, bound.used, bound.limit] for bound in status.bounds],
     }
 
@@ -138,8 +138,11 @@ def totals_of(rows: Sequence[Row], around: Surroundings = NO_SURROUNDINGS) -> di
     }
 
 
-def files_of(sweeps: Sequence[TableSweepStatus]) -> dict[str, Any]:
-    """Bytes of all tables by why their files are there."""
+def files_of(status: DaemonStatus) -> dict[str, Any]:
+    """Bytes of all tables by why their files are there, and what there is to say of some."""
+    sweeps = status.sweeps
+    notes = [f"{sweep.table}: {note}" for sweep in sweeps for note in (sweep.held, sweep.put_off) if note is not None]
+    notes += [gone_line(one, now_ms=status.now_ms) for one in status.gone_topics]
     return {
         "bytes": {reason: sum(sweep.bytes.get(reason, 0) for sweep in sweeps) for reason in FILE_REASONS},
         "files": {reason: sum(sweep.files.get(reason, 0) for sweep in sweeps) for reason in FILE_REASONS},
@@ -148,9 +151,7 @@ def files_of(sweeps: Sequence[TableSweepStatus]) -> dict[str, Any]:
         "looked_at": sum(bool(sweep.bytes) for sweep in sweeps),
         "tables": len(sweeps),
         "goes_next_ms": min((sweep.goes_next_ms for sweep in sweeps if sweep.goes_next_ms is not None), default=None),
-        "notes": [
-            f"{sweep.table}: {note}" for sweep in sweeps for note in (sweep.held, sweep.put_off) if note is not None
-        ][:MOST_PROBLEMS],
+        "notes": notes[:MOST_PROBLEMS],
     }
 
 

@@ -9,6 +9,7 @@ from string import Template
 from typing import Any
 
 from serving.status.daemon_status import CompactionStatus, LatestStatus, TableSweepStatus
+from topics.gone_topic_status import GoneTopicStatus
 
 
 def status_page(template: str, head: Mapping[str, Any], addresses: Mapping[str, str]) -> str:
@@ -86,6 +87,17 @@ def sweep_lines(sweep: TableSweepStatus, *, now_ms: int) -> Iterator[str]:
         yield f"the next go in {duration_text(max(0, sweep.goes_next_ms - now_ms))}"
     if sweep.put_off is not None:
         yield f"put off: {sweep.put_off}"
+
+
+def gone_line(gone: GoneTopicStatus, *, now_ms: int) -> str:
+    """What becomes of the table of a topic that the broker has no more, for a person."""
+    what = f"{gone.table}, of the topic {gone.topic} ({gone.topic_id})"
+    if gone.is_dropped:
+        return f"{what}: dropped, since the topic is gone from the broker; its files go when their grace is over"
+    seen = "seems to be gone" if gone.since_ms is None else f"gone for {duration_text(now_ms - gone.since_ms)}"
+    if gone.drops_at_ms is None:
+        return f"{what}, {seen}: kept, {gone.kept}"
+    return f"{what}, {seen}: dropped in {duration_text(max(0, gone.drops_at_ms - now_ms))}"
 
 
 def latest_lines(latest: LatestStatus, *, now_ms: int) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from retention.sweep_limits import SweepLimits
 from retention.sweep_planner import Reason, Verdict
 from retention.table_sweep import TableSweep
 from tests.crash.door_client import DoorClient
+from tests.crash.ended_topics import end_deleted_topics, left_of
 from tests.support.auditor import Finding, ProducersLog, Record, audit
 from tests.support.auditor_sights import dropped_by_broker, log_door_sight, table_sights
 from tests.support.repairing_daemon import RepairingDaemon
@@ -70,13 +71,14 @@ def repeated(offset: int) -> bytes:
 @dataclass
 class BrokersPart:
     """``told``: what producers were told, by topic id; ``ends``: where tiering has to arrive; ``deleted``: the topic
-    ids that the broker has no more."""
+    ids that the broker has no more, ``ended`` those of which no table and no file is to be left."""
 
     root: Path
     broker: BrokerOnDisk
     told: dict[str, ProducersLog] = field(default_factory=dict)
     ends: dict[TopicIdPartition, int] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
 
     @classmethod
     def begin(cls, root: Path) -> BrokersPart:
@@ -103,11 +105,14 @@ class BrokersPart:
             self._segment(partition)
         self._create("again")
         self._segment(self._named("again"), key=repeated)
+        self._create("ending")
+        self._segment(self._named("ending"))
 
     def _native_and_schemas(self) -> None:
         """A topic whose broker asks for copies and whose table keeps its newest file alone, one whose values name a
         schema too long for a property, one whose values name a schema that nobody has, and one that is kept raw; and a
-        segment more of the first topic, so that its files become one."""
+        segment more of the first topic, so that its files become one. A topic of before is
+        deleted, with whose table its files go."""
         self._create("history", native=True)
         self._segment(self._named("history"), value=lambda offset: b"%05d" % offset * 6_000)
         self._segment(self._named("history"))
@@ -116,20 +121,20 @@ class BrokersPart:
             head = b"\x00\x00\x00\x00" + schema_id
             self._segment(self._named(topic), value=lambda offset, head=head: head + bytes([2 * offset]))
         self._segment(self._named("orders"))
+        ending = self._delete("ending")
+        self.ended.add(ending.topic_id)
+        del self.told[ending.topic_id], self.ends[ending]
         self._create("notes")
         self._segment(self._named("notes"))
         self._leave_a_file()
 
     def _changes(self) -> None:
-        """A schema that was missing, a topic created again, a log start that rose, a spool's link with bad facts; and
-        a table that is to get another format."""
+        """A schema that was missing, a topic created again, a log start that rose, a spool's link with
+        bad facts; and a table that is to get another format."""
         (self.root / "schemas" / "9.avsc").write_text(RETURNS_SCHEMA)
         (self.root / NOTES_FORMAT).write_text("string")
         self._leave_a_file()
-        older = self._named("again")
-        shutil.rmtree(self.broker.directory(older))
-        self.broker.port.delete_topic("again")
-        self.deleted.add(older.topic_id)
+        self._delete("again")
         self._create("again")
         self._segment(self._named("again"), key=repeated)
         history, orders = self._named("history"), self._named("orders")
@@ -143,6 +148,13 @@ class BrokersPart:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{stem}.json").write_text("{")
         os.link(self.broker.directory(orders) / f"{start:020d}.log", folder / f"{stem}.log")
+
+    def _delete(self, topic: str) -> TopicIdPartition:
+        older = self._named(topic)
+        shutil.rmtree(self.broker.directory(older))
+        self.broker.port.delete_topic(topic)
+        self.deleted.add(older.topic_id)
+        return older
 
     def _leave_a_file(self) -> None:
         """What a daemon leaves that died between writing a file and committing it."""
@@ -206,18 +218,20 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
     writer = world.writer()
     notes = TopicRule(pattern="notes", value_format=(root / NOTES_FORMAT).read_text())
     retype_notes(world, writer, notes)
+    rules = (
+        notes,
+        TopicRule(pattern="bookings", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
+        TopicRule(pattern="returns", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
+        replace(STRINGS, pattern="history", retention=RetentionRule(table=Keep(size_bytes=1))),
+        replace(STRINGS, pattern="again", latest_by_key=True, retention=RetentionRule(stream=Keep())),
+        replace(STRINGS, pattern="ending", drops_with_topic=True),
+        # Kafka deletes segments while the daemon is down, and the auditor reads all the same.
+        replace(STRINGS, retention=RetentionRule(stream=Keep())),
+    )
     daemon = RepairingDaemon(
         world,
         writer=writer,
-        rules=(
-            notes,
-            TopicRule(pattern="bookings", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
-            TopicRule(pattern="returns", value_format="avro", schema_source=SchemaFolder(root / "schemas")),
-            replace(STRINGS, pattern="history", retention=RetentionRule(table=Keep(size_bytes=1))),
-            replace(STRINGS, pattern="again", latest_by_key=True, retention=RetentionRule(stream=Keep())),
-            # Kafka deletes segments while the daemon is down, and the auditor reads all the same.
-            replace(STRINGS, retention=RetentionRule(stream=Keep())),
-        ),
+        rules=rules,
         limits=TieringLimits(
             max_tasks_per_cycle=3, small_range_bytes=0, lag_interval_ms=0, leaders_interval_ms=0, config_interval_ms=0
         ),
@@ -238,6 +252,7 @@ def do_the_daemons_work(root: Path, *, merges: bool = False) -> None:
         # What is unnamed is seen, and goes, for no reader needs the grace here.
         for _ in range(2):
             sweep_of(world, topic).turn()
+    end_deleted_topics(world, daemon.loop, rules)
 
 
 def retype_notes(world: TieringWorld, writer: TableWriter, rule: TopicRule) -> None:
@@ -300,7 +315,10 @@ def audited(part: BrokersPart) -> dict[str, Any]:
         "short": [f"{who} is tiered up to {ends[who]} of {end}" for who, end in part.ends.items() if ends[who] != end],
         "spooled": world.spooled_files(),
         "raw": raw,
-        "unswept": [path for table in tables.values() if table.snapshot_id for path in unswept(world, table)],
+        "unswept": [
+            *(path for table in tables.values() if table.snapshot_id for path in unswept(world, table)),
+            *left_of(world, part.ended),
+        ],
         "records": record_count,
     }
 

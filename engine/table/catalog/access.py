@@ -192,6 +192,14 @@ def load(catalog: Catalog, identifier: Identifier) -> Table | None:
             ) from error
 
 
+def table_names(catalog: Catalog, namespace: Identifier) -> list[Identifier]:
+    """Every table of a namespace, sorted; none where there is no such namespace. Raises Unavailable."""
+    with translated_errors("the catalog does not list its tables", table=namespace):
+        if not catalog.namespace_exists(namespace):
+            return []
+        return sorted(tuple(one) for one in catalog.list_tables(namespace))
+
+
 def create(catalog: Catalog, identifier: Identifier, **arguments: Any) -> Table | None:
     """A new table, its namespace made where it is missing; None when somebody else was first. Raises Unavailable."""
     with translated_errors("the table can't be created", table=identifier):

@@ -24,6 +24,7 @@ from serving.status.metrics import DaemonLook, Metrics
 from serving.status.page import compaction_lines, duration_text, latest_lines, size_text, sweep_lines
 from serving.status.routes import STUCK_AFTER_MS, status_routes
 from serving.status.topic_series import PartitionNow
+from topics.gone_topic_status import GoneTopicStatus
 from topics.partition_status import PartitionStatus
 
 ORDERS = PartitionStatus(
@@ -282,3 +283,24 @@ def test_files_are_shown_by_reason_and_a_sweep_that_does_not_get_on_needs_a_look
     stuck = replace(status, sweeps=(replace(sweep, problem="4 files can't be removed"),))
     assert not stuck.is_healthy
     assert samples_of(client_of(stuck).get("/metrics").text)["floeberg_sweep_problem", "kafka.orders", "<orders>"] == 1
+
+
+def test_tables_of_deleted_topics_say_what_comes_of_them() -> None:
+    kept = GoneTopicStatus(topic="<orders>", topic_id="a", table="kafka.orders", since_ms=1_000_000, kept="of settings")
+    waiting = replace(kept, kept=None, drops_at_ms=1_060_000 + 3_600_000)
+    doubted = replace(kept, since_ms=None, kept="the broker does not say")
+    dropped = replace(kept, since_ms=None, kept=None, is_dropped=True)
+    status = replace(RUNNING, gone_topics=(kept, waiting, doubted, dropped), now_ms=1_060_000)
+    assert status.is_healthy
+    assert DaemonStatus.from_dict(json.loads(json.dumps(status.to_dict()))) == status
+    shown = client_of(status).get("/page/overview").text
+    for words in (
+        "kafka.orders, of the topic <orders> (a), gone for 1 min: kept, of settings",
+        "gone for 1 min: dropped in 1 h",
+        "seems to be gone: kept, the broker does not say",
+        "dropped, since the topic is gone from the broker",
+    ):
+        assert words in shown
+    found = samples_of(client_of(status).get("/metrics").text)
+    counts = {state: found["floeberg_gone_topic_tables", state] for state in ("kept", "waiting", "dropped")}
+    assert counts == {"kept": 2, "waiting": 1, "dropped": 1}
