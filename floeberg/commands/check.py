@@ -94,7 +94,7 @@ def _results(command: CommandContext, *, with_spark: bool, patience_s: int | Non
             broker.close()
     for log_dir in settings.broker.log_dirs:
         yield guarded(f"log directory {log_dir}", lambda path=log_dir: checks.check_log_dir(path, cluster_id))  # type: ignore[misc]
-    yield guarded("catalog", lambda: checks.check_catalog(command.catalog, settings.namespace))
+    yield guarded("catalog", lambda: checks.check_catalog(command.catalog, settings.namespace, clock))
     yield from _as_far_as_they_go("tables", checks.check_tables(command.tables, settings, clock))
     yield from _as_far_as_they_go("topics", check_topics(command.tables, settings, clock, leaders=leaders))
     yield guarded("warehouse", lambda: checks.check_warehouse(command.catalog, clock))

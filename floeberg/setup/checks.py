@@ -19,6 +19,8 @@ from engine.schemas.http import RegistryHttp
 from engine.schemas.registry import SchemaRegistry
 from engine.schemas.source import Role
 from engine.table.catalog import access as catalogs
+from engine.table.catalog.rest import BoundedRestCatalog
+from engine.table.commit.clock_refusal import AHEAD_TOLERATED_MS, CLOCK_NEXT_STEP, ahead_problem
 from engine.table.topic_table import TopicTable
 from floeberg.java.jdk import java_command, java_version
 from floeberg.kernels import compile_kernels, load_kernels, tell_person
@@ -79,10 +81,13 @@ def check_log_dir(log_dir: Path, cluster_id: str | None) -> CheckResult:
     return good(name, f"{len(scan.live)} partitions, the spool beside it can be written")
 
 
-def check_catalog(catalog: Catalog, namespace: str) -> CheckResult:
+def check_catalog(catalog: Catalog, namespace: str, clock: Clock) -> CheckResult:
     parts = tuple(namespace.split("."))
     with catalogs.translated_errors("the catalog does not answer"):
         count = len(catalog.list_tables(parts)) if catalog.namespace_exists(parts) else 0
+        ahead_ms = catalog.clock_ahead_ms(clock) if isinstance(catalog, BoundedRestCatalog) else None
+    if ahead_ms is not None and ahead_ms > AHEAD_TOLERATED_MS:
+        raise Unavailable(ahead_problem(ahead_ms), next_step=CLOCK_NEXT_STEP)
     return good("catalog", f"{type(catalog).__name__} answers; namespace {namespace} has {count} tables")
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
 
 from pydantic import ValidationError as InvalidAnswer
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest import Endpoints, RestCatalog
 from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError, RESTError
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from requests import HTTPError, Session
 
+from engine.clock import Clock
 from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
 
@@ -37,6 +39,17 @@ class BoundedRestCatalog(RestCatalog):
             super()._fetch_config()
         except InvalidAnswer as error:
             raise RESTError(f"{self.uri} does not answer as an Iceberg REST catalog: {error}") from error
+
+    def clock_ahead_ms(self, clock: Clock) -> int | None:
+        """How far this machine's clock is ahead of the server's, less than 0 for behind, by the date that an answer has
+        to the second (RFC 9110, section 6.6.1); None for an answer without one. Raises as ``requests``."""
+        asked_ms = clock.now_ms()
+        told = self._session.get(self.url(Endpoints.get_config, prefixed=False)).headers.get("Date")
+        try:
+            server_ms = None if told is None else int(parsedate_to_datetime(told).timestamp() * 1000)
+        except ValueError:
+            return None
+        return None if server_ms is None else asked_ms - server_ms
 
     def load_table(self, identifier: Any) -> Table:
         try:

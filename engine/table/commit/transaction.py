@@ -40,6 +40,7 @@ from engine.table.catalog.access import NO_ANSWER, database_error, line_of, tran
 from engine.table.catalog.metadata_errors import metadata_decoded
 from engine.table.catalog.sql import is_refused, shared
 from engine.table.commit.change import SnapshotUpdate
+from engine.table.commit.clock_refusal import clock_refusal
 from engine.table.commit.schema_change import stage_ids
 from engine.table.history import expired
 from engine.table.history_limits import HistoryLimits
@@ -246,6 +247,9 @@ class TableTransaction(Transaction):
         except (CommitFailedException, NoSuchTableError, ValidationException) as error:
             raise CommitConflict(f"another commit came first: {line_of(error)}", file=where) from error
         except BadRequestError as error:
+            refusal = clock_refusal(str(error), now_ms=self._now_ms, where=where)
+            if refusal is not None:
+                raise refusal from error
             raise Invalid(f"the catalog refuses the commit: {line_of(error)}", file=where) from error
         except _REFUSALS as error:
             raise Unavailable(f"the catalog refuses the commit: {line_of(error)}", file=where) from error
