@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import structlog
 from numpy.typing import NDArray
-from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict, WriteBatch
+from rocksdict import AccessType, BlockBasedIndexType, BlockBasedOptions, Cache, Options, Rdict, WriteBatch
 
 from engine.errors import Unavailable
 from engine.topic_partition import TopicIdPartition
@@ -141,6 +141,9 @@ class KeyIndex:
         blocks.set_bloom_filter(FILTER_BITS, False)
         blocks.set_block_cache(Cache(BLOCK_CACHE_BYTES))
         blocks.set_cache_index_and_filter_blocks(True)
+        # In parts: the filter of a million keys is larger than a shard of the cache, which would hold none of it.
+        blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
+        blocks.set_partition_filters(True)
         options.set_block_based_table_factory(blocks)
         self._directory.mkdir(parents=True, exist_ok=True)
         return Rdict(str(self._directory), options, access_type=AccessType.read_write())

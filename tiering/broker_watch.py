@@ -147,8 +147,7 @@ class BrokerWatch:
             nothing: dict[str, Mapping[str, str]] = {topic: {} for topic in old}
             configs = nothing | dict(self._broker.topic_configs(old))
             self._kept |= {
-                topic: (now_ms, _waits_for_copies(config), SegmentBounds.of(config))
-                for topic, config in configs.items()
+                topic: (now_ms, waits_for_copies(config), SegmentBounds.of(config)) for topic, config in configs.items()
             }
         return {topic: self._kept[topic][1] for topic in topics}
 
@@ -211,7 +210,7 @@ def _led_by(leader_id: int) -> PartitionView:
     return PartitionView(leader_id=leader_id)
 
 
-def _waits_for_copies(config: Mapping[str, str]) -> bool:
+def waits_for_copies(config: Mapping[str, str]) -> bool:
     """The broker keeps each segment until its copy is confirmed; not where copying is turned off (KIP-950), which
     leaves tiered storage readable and gives local segments to the topic's own retention."""
     return config.get(_REMOTE_STORAGE) == "true" and config.get(_COPY_DISABLED) != "true"

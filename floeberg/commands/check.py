@@ -68,6 +68,7 @@ def _results(command: CommandContext, *, with_spark: bool, patience_s: int | Non
     from floeberg.setup import checks
     from floeberg.setup.daemon_checks import check_daemon, check_doors
     from floeberg.setup.file_checks import check_files
+    from floeberg.setup.retention_checks import check_stream_retention
     from floeberg.setup.topic_checks import check_topics
 
     clock = SystemClock()
@@ -87,6 +88,7 @@ def _results(command: CommandContext, *, with_spark: bool, patience_s: int | Non
         yield checks.check_broker(broker, settings)
         leaders = {who: view.leader_id for who, view in broker.partitions(offsets_of=()).items()}
         yield from _native(settings, broker, clock, patience_s)
+        yield from check_stream_retention(broker, settings, clock)
     except FloebergError as error:
         yield CheckResult(name="broker", verdict=Verdict.WRONG, message=error.problem, next_step=error.next_step)
     finally:
