@@ -8,8 +8,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from tests.serving.status.browser_page import CHROMIUM, FLAGS, shown
 from tests.serving.status.page_stage import made_up
-from tests.serving.status.test_page_in_browser import CHROMIUM, FLAGS, shown
 
 WIDTH, HEIGHT = 1280, 1240
 NO_SPACE = (

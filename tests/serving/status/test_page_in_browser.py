@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.serving.status.page_stage import PageStage, made_up
+from tests.serving.status.browser_page import CHROMIUM, FLAGS, shown
+from tests.serving.status.page_stage import made_up
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 FULL = "the warehouse does not answer (topic clicks, partition 1). Next: make room"
 
 pytestmark = [
@@ -34,22 +31,6 @@ def browser() -> Iterator[Browser]:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
-
-
-@contextmanager
-def shown(browser: Browser, stage: PageStage, **options: Any) -> Iterator[Page]:
-    """The page, once it is complete. Fails where the script does, or where the browser refuses to load something."""
-    wrong: list[str] = []
-    with stage.open(), browser.new_context(**options) as context:
-        page = context.new_page()
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        page.on("request", lambda asked: None if asked.url.startswith(stage.url) else wrong.append(asked.url))
-        page.goto(stage.url)
-        page.locator("#topic-rows tr").first.wait_for()
-        page.locator(".plot canvas").last.wait_for()
-        yield page
-        assert wrong == []
 
 
 def names(page: Page) -> list[str]:
