@@ -24,7 +24,7 @@ def status_page(template: str, head: Mapping[str, Any], addresses: Mapping[str, 
         "mood": "good" if daemon["healthy"] else "bad",
         "backlog": f"A backlog: {daemon['backlog']}" if daemon["backlog"] else "",
         "cluster": daemon["cluster"] or "not known yet",
-        **_total_texts(head["totals"], head["day"], now_ms=head["now_ms"]),
+        **_total_texts(head),
     }
     texts = {name: escape(str(value)) for name, value in values.items()}
     return Template(template).substitute(
@@ -45,8 +45,9 @@ def _problem(problem: Mapping[str, Any]) -> str:
     return f"<li class='problem'>{''.join(parts)}</li>"
 
 
-def _total_texts(totals: Mapping[str, Any], day: Mapping[str, int], *, now_ms: int) -> dict[str, str]:
+def _total_texts(head: Mapping[str, Any]) -> dict[str, str]:
     """By the names that the template has for them; the same as page.js makes."""
+    totals, day, now_ms = head["totals"], head["day"], head["now_ms"]
     log_bytes, file_bytes = day["log_bytes"], day["file_bytes"]
     rate, waits_since_s = totals["records_per_s"], totals["waits_since_s"]
     waits = "" if waits_since_s is None else f"the oldest for {duration_text(now_ms - waits_since_s * 1000)}"
@@ -56,9 +57,9 @@ def _total_texts(totals: Mapping[str, Any], day: Mapping[str, int], *, now_ms: i
         "lag": f"{totals['local']:,}",
         "lag_more": f"{totals['behind']:,} behind" if totals["behind"] else waits or "nothing waits",
         "rate": "-" if rate is None else f"{rate:,.0f}",
-        "saved": f"{1 - file_bytes / log_bytes:.0%}" if log_bytes else "-",
+        "saved": f"{1 - file_bytes / log_bytes:.0%}" if file_bytes < log_bytes else "nothing yet" if log_bytes else "-",
         "saved_more": f"{size_text(log_bytes)} of log, {size_text(file_bytes)} of Parquet in a day",
-        "table": size_text(totals["live_bytes"]),
+        "table": size_text(totals["live_bytes"]) if head["files"]["looked_at"] else "-",
         "table_more": f"{size_text(totals['local_log_bytes'])} in the local log",
     }
 

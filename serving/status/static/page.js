@@ -37,6 +37,12 @@
     return parts.slice(0, 2).filter(([count]) => count).map(([count, name]) => `${count} ${name}`).join(" ") || "0 s";
   }
 
+  // Files of a few records are larger than these are in the log, until compaction merges them.
+  function saved({ log_bytes: log, file_bytes: file }) {
+    if (!log) return "–";
+    return file < log ? `${Math.round((1 - file / log) * 100)}%` : "nothing yet";
+  }
+
   const ago = (ms) => (ms === null ? "not yet" : `${duration(now() - ms)} ago`);
   const sinceSeconds = (moment) => duration(now() - moment * 1000);
 
@@ -134,9 +140,9 @@
       lag_more: totals.behind ? `${whole(totals.behind)} behind` : waits,
       rate: totals.records_per_s === null ? "–" : few(totals.records_per_s),
       rate_more: totals.bytes_per_s === null ? "over the last half minute" : `${size(totals.bytes_per_s)} of log a second`,
-      saved: day.log_bytes ? `${Math.round((1 - day.file_bytes / day.log_bytes) * 100)}%` : "–",
+      saved: saved(day),
       saved_more: `${size(day.log_bytes)} of log, ${size(day.file_bytes)} of Parquet in a day`,
-      table: size(totals.live_bytes),
+      table: head.files.looked_at ? size(totals.live_bytes) : "–",
       table_more: `${size(totals.local_log_bytes)} in the local log`,
     };
     for (const node of document.querySelectorAll("[data-total]")) put(node, texts[node.dataset.total]);
@@ -199,7 +205,7 @@
   }
 
   function fillTopic(node, row) {
-    const [name, offsets, lag, rate, saved, local, table] = node.children;
+    const [name, offsets, lag, rate, less, local, table] = node.children;
     put(name.firstChild, row.topic);
     give(name.firstChild, "aria-expanded", String(state.open.has(row.topic)));
     put(name.lastChild, [many(row.partitions, "partition", "partitions"), row.mode === "both" ? "watch and native" : row.mode,
@@ -217,7 +223,7 @@
     give(node, "class", row.troubled ? "topic bad" : row.behind ? "topic late" : "topic");
     put(lag, row.local ? `${whole(row.local)}${row.waits_since_s ? ` · ${sinceSeconds(row.waits_since_s)}` : ""}` : "0");
     put(rate, row.records_per_s === null ? "–" : few(row.records_per_s));
-    put(saved, row.log_bytes ? `${Math.round((1 - row.file_bytes / row.log_bytes) * 100)}%` : "–");
+    put(less, saved(row));
     put(local, size(row.local_log_bytes));
     put(table, row.live_bytes ? size(row.live_bytes) : "–");
   }
@@ -386,6 +392,7 @@
   ];
 
   const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+  const COUNTS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   const clock = (time) =>
@@ -409,12 +416,12 @@
     };
     const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const plot = new uPlot({
-      width: box.clientWidth || 300, height: HEIGHT, padding: [8, 12, 0, 0], legend: { show: false },
+      width: box.clientWidth || 300, height: HEIGHT, padding: [8, 20, 0, 0], legend: { show: false },
       cursor: { sync: { key: "history" }, y: false, points: { size: 6 } },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       series: [{}, ...lines.map(([, , name, rate]) => ({ stroke: color(name), fill: rate ? color(name) + "33" : undefined, width: 1.5, points: { show: false } }))],
       axes: [{ ...axis, size: 24, space: 56, values: (_, times) => times.map(clock) },
-        { ...axis, size: 62, space: 34, gap: 3, ...(unit === size ? { incrs: POWERS } : {}), values: (_, values) => values.map(unit) }],
+        { ...axis, size: 62, space: 34, gap: 3, incrs: unit === size ? POWERS : COUNTS, values: (_, values) => values.map(unit) }],
       hooks: { setCursor: [(self) => say(self, self.cursor.idx)] },
     }, [[], ...lines.map(() => [])], box);
     new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT })).observe(box);
@@ -425,9 +432,12 @@
     const answer = await ask(`page/history?hours=${state.hours}`);
     if (answer === null) return;
     if (!state.charts.length) state.charts = CHARTS.map(chart);
-    const times = answer.time_ms.map((time) => time / 1000), seconds = times.length > 1 ? times[1] - times[0] : 30;
+    const seconds = answer.time_ms.length > 1 ? (answer.time_ms[1] - answer.time_ms[0]) / 1000 : 30;
+    // Where the history begins later than what was asked for, it fills the chart all the same.
+    const begin = Math.max(0, Math.min(answer.time_ms.length - 20, answer.records.findIndex((value) => value !== null)));
+    const times = answer.time_ms.slice(begin).map((time) => time / 1000);
     for (const { plot, box, lines, title, unit, say } of state.charts) {
-      const columns = lines.map(([name, , , isRate]) => answer[name].map((value) => (value === null ? null : isRate ? value / seconds : value)));
+      const columns = lines.map(([name, , , isRate]) => answer[name].slice(begin).map((value) => (value === null ? null : isRate ? value / seconds : value)));
       plot.setData([times, ...columns]);
       say(plot, plot.cursor.idx);
       const most = lines.map(([, name], line) => `${name} at most ${unit(Math.max(0, ...columns[line].filter((value) => value !== null)))}`);

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from engine.clock import SystemClock
 from engine.errors import Corrupt, Unavailable
 from serving.status.daemon_status import FILE_REASONS, DaemonStatus
+from serving.status.history import STEP_MS, History, Sample
 from serving.status.metrics import DaemonLook, Metrics
 from serving.status.overview import TOPIC_COLUMNS
 from serving.status.page_files import CONTENT_TYPES, FOLDER, POLICY
@@ -144,6 +145,19 @@ def test_page_without_script_names_problems_and_totals_escaped() -> None:
     assert "4 topics, 6 partitions" in text
     assert "needs a look" in text
     assert "<script>" not in text
+
+
+def test_files_larger_than_their_log_are_no_saving_and_tables_nobody_looked_at_have_no_size() -> None:
+    stage = made_up(1, 1)
+    assert re.search(r'data-total="saved">\d\d%<', client_of(stage).get("/").text)
+    stage.history = History()
+    for step, (log_bytes, file_bytes) in enumerate(((0, 0), (100, 700))):
+        time_ms = stage.status.now_ms // STEP_MS * STEP_MS - step * STEP_MS
+        stage.history.keep(Sample(time_ms=time_ms, log_bytes=log_bytes, file_bytes=file_bytes))
+        assert f'data-total="saved">{"nothing yet" if step else "-"}<' in client_of(stage).get("/").text
+    assert 'data-total="table">3.0 GiB<' in client_of(stage).get("/").text
+    stage.status = replace(stage.status, sweeps=())
+    assert 'data-total="table">-<' in client_of(stage).get("/").text
 
 
 def test_everything_is_sent_with_its_type_and_may_load_nothing_from_elsewhere() -> None:
