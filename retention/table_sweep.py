@@ -129,7 +129,7 @@ class TableSweep:
                 return SweepTurn(held=held)
             if self._is_alone or self._has_erased(state):
                 # Not even a table that nobody commits to keeps them for longer.
-                self._writer.expire(state.view)
+                self._writer.expire(state.view, is_latest=self._is_latest)
                 state = self._table.load()
             before = sightings.load(state.view.location)
             seen = self._steady(before)

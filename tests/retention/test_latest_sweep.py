@@ -9,7 +9,11 @@ import pytest
 
 from engine.errors import Unavailable
 from engine.fault_points import FaultPoint, armed
+from engine.table.commit.writer import TableWriter
+from engine.table.history import MAY_BE_UNANSWERED_MS
 from engine.warehouse.warehouse import StoredFile
+from floeberg.tables.erasure import Eraser
+from retention.erasure_condition import KeyCondition
 from retention.sweep_limits import SweepLimits
 from retention.sweep_planner import Reason
 from retention.table_sweep import SweepTurn, TableSweep
@@ -35,7 +39,7 @@ class SweptLatest(LatestWorld):
             topic_id=self.partitions[0].topic_id,
             catalog=self.tiering.catalog,
             namespace="kafka",
-            writer=self.tiering.writer(),
+            writer=TableWriter(self.tiering.catalog, self.clock),
             clock=self.clock,
             limits=SweepLimits(grace_ms=GRACE_MS),
             folder=self.root / "sweep",
@@ -51,6 +55,12 @@ class SweptLatest(LatestWorld):
         """All its own Parquet files: it has no data files."""
         found = self.stream().warehouse.list(self.latest_table().location())
         return {file.path: file for file in found if file.path.endswith(".parquet")}
+
+
+def erase_key(world: SweptLatest, key: bytes) -> None:
+    table = world.stream()
+    eraser = Eraser(catalog=world.tiering.catalog, writer=world.tiering.writer(), clock=world.clock)
+    assert eraser.erase(table, KeyCondition(table, [key]), keys=[key]).record_count == 2
 
 
 @pytest.fixture
@@ -112,3 +122,15 @@ def test_data_files_of_the_topic_that_the_latest_table_names_are_live_to_the_top
     assert turn.latest == f"kafka.{TOPIC}__latest"
     assert turn.amounts[Reason.GRACE].files == 0
     assert world.sweep().turn().latest is None
+
+
+def test_history_from_before_an_erasure_is_cut_though_nobody_commits(world: SweptLatest) -> None:
+    erase_key(world, b"a")
+    world.daemon("next").bring_up()
+    assert len(world.latest_table().metadata.snapshots) > 1
+    world.sweep().turn()
+    assert len(world.latest_table().metadata.snapshots) > 1, "an unanswered commit may still need them"
+    world.clock.ahead_ms += MAY_BE_UNANSWERED_MS + 1
+    world.sweep().turn()
+    assert len(world.latest_table().metadata.snapshots) == 1
+    assert [key for _, _, key, _ in world.shown()] == [b"b"]

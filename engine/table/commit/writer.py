@@ -263,11 +263,12 @@ class TableWriter:
         reach(FaultPoint.HORIZONS_MOVED)
         return moved
 
-    def expire(self, table: TopicTable, limits: HistoryLimits | None = None) -> Committed:
+    def expire(self, table: TopicTable, limits: HistoryLimits | None = None, *, is_latest: bool = False) -> Committed:
         """Let old snapshots go in a commit of its own; none is made where none goes. ``limits`` instead of the
-        writer's. The result says how many went, at most ``MOST_AT_ONCE``. Raises as ``commit``.
+        writer's; ``is_latest``: of a ``__latest`` table. The result says how many went, at most ``MOST_AT_ONCE``.
+        Raises as ``commit``.
         """
-        return self.session(table.topic, table.topic_id).commit(ExpireSnapshots(limits))
+        return self._session(table.topic, table.topic_id, is_latest=is_latest).commit(ExpireSnapshots(limits))
 
     def ensure_latest(self, table: TopicTable) -> TopicTable:
         """The ``__latest`` table of a topic's, created where there is none, with its columns (docs/latest_by_key.md).
