@@ -18,6 +18,7 @@ from pyiceberg.serializers import FromInputFile
 
 from engine.errors import Corrupt, Invalid, Unavailable
 from engine.offset_range import OffsetRange
+from engine.table import known_avro
 from engine.table.adopted_range import AdoptedRange, ForeignFile
 from engine.table.catalog.metadata_errors import RESTORE_METADATA, metadata_decoded
 from engine.table.data_file import clustering_checksum_of, footer_checksum_of, newest_timestamp_ms, parse_file_name
@@ -37,6 +38,8 @@ _DELETED_PATH_FIELD_ID = 2147483546
 """Reserved by the specification for the column of position deletes that names the data file."""
 
 NO_PARTITION = -1
+
+known_avro.use()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
