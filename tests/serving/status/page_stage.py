@@ -22,7 +22,7 @@ from serving.status.daemon_status import (
 from serving.status.history import STEP_MS, History, Sample
 from serving.status.metrics import DaemonLook, Metrics
 from serving.status.page_source import PageSource
-from serving.status.routes import status_routes
+from serving.status.routes import StatusAccess, status_routes
 from topics.loop_record import LoopState
 from topics.partition_status import PartitionStatus
 
@@ -47,6 +47,7 @@ class PageStage:
 
     status: DaemonStatus
     history: History = field(default_factory=History)
+    access: StatusAccess = field(default_factory=StatusAccess)
     url: str = ""
 
     def change(self, topic: str, partition: int, /, **values: object) -> None:
@@ -65,7 +66,7 @@ class PageStage:
     def open(self) -> Iterator[PageStage]:
         rates = {part.topic: 10.0 * hash_of(part.topic) for part in self.status.partitions}
         source = PageSource(self.now, clock=SteppedClock(), history=self.history, rates=lambda: rates)
-        routes = status_routes(self.now, Metrics(lambda: DaemonLook(status=self.now())), source)
+        routes = status_routes(self.now, Metrics(lambda: DaemonLook(status=self.now())), source, access=self.access)
         with HttpServer(routes, Listen(host="127.0.0.1", port=0), setting="test") as server:
             self.url = server.url
             yield self

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from serving.status.routes import StatusAccess
 from tests.serving.status.browser_page import CHROMIUM, FLAGS, shown
 from tests.serving.status.page_stage import made_up
 
@@ -169,6 +170,17 @@ def test_charts_show_the_length_that_was_chosen(browser: Browser) -> None:
             page.get_by_role("button", name="12 h").press("Enter")
         page.get_by_role("img", name=re.compile("over the last 12 h")).first.wait_for()
         assert page.get_by_role("button", name="12 h").get_attribute("aria-pressed") == "true"
+
+
+def test_page_behind_a_token_asks_for_it_once_and_its_script_needs_no_other(browser: Browser) -> None:
+    stage = made_up(3, 2)
+    stage.access = StatusAccess(tokens=("secret",))
+    with shown(browser, stage, http_credentials={"username": "anybody", "password": "secret"}) as page:
+        page.get_by_role("button", name="orders", exact=True).click()
+        page.get_by_role("img", name=re.compile("^Partition 1: ")).wait_for()
+    with stage.open(), browser.new_context() as context:
+        refused = context.request.get(f"{stage.url}/page/overview")
+        assert (refused.status, "Basic" in refused.headers["www-authenticate"]) == (401, True)
 
 
 def test_page_without_script_shows_problems_and_totals(browser: Browser) -> None:
