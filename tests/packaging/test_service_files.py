@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,11 @@ def test_image_runs_as_nobody_special_with_a_health_check_that_can_fail(tmp_path
 def test_image_builds_from_what_the_repository_has() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert {".git", ".venv", "build"} <= set(ignored)
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    hook = wheel["hooks"]["custom"]["path"]
+    included = re.findall(r'"force_include"\]\["([^"]+)"\]', (ROOT / hook).read_text())
+    wanted = [*wheel["packages"], *wheel["shared-data"], *included, hook]
+    assert not {path.split("/")[0] for path in wanted} & set(ignored), "the wheel is built from these"
     for name, rest in instructions():
         if name == "COPY" and not rest.startswith("--from"):
             assert (ROOT / rest.split()[0]).exists(), rest
