@@ -113,6 +113,10 @@ class LatestLoop:
                     pass
             except Exception:  # noqa: BLE001 - the outermost guard of the daemon's loop
                 _log.exception("latest_ended_unforeseen")
+        self.close()
+
+    def close(self) -> None:
+        """The index, which a next turn would open again."""
         self._index.close()
 
     def _paced_round(self, stop: threading.Event) -> bool:

@@ -9,7 +9,7 @@ What may be committed and removed is decided by the program's own checks (``chec
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, cast
 
@@ -31,7 +31,9 @@ from engine.warehouse.warehouse import StoredFile
 from retention.sightings import Look
 from retention.sweep_planner import Due, Needed
 from retention.unreferenced import TableMoment, reasons_to_keep
+from tests.protocol import commit_model
 from tests.protocol.commit_model import Step
+from tests.protocol.commit_model import _description as describe
 
 LOCATION, TOPIC_ID = "s3://bucket/orders", "t"
 ERASED = 0
@@ -390,23 +392,5 @@ def _table_file(file: File) -> TableFile:
 
 
 def _description(file: File) -> FileDescription:
-    listed = _table_file(file)
-    return FileDescription(
-        path=listed.path,
-        topic="orders",
-        topic_id=TOPIC_ID,
-        partition=0,
-        range=listed.range,
-        leader_epoch=0,
-        record_count=listed.record_count,
-        size_bytes=1,
-        checksum=0,
-        footer_checksum=0,
-        digest=EMPTY_DIGEST,
-        schema_ids=(),
-        raw_rows=0,
-        error_rows=0,
-        columns={},
-        split_offsets=(),
-        begun_at=file.begun,
-    )
+    described = describe(commit_model.File(file.start, file.end))
+    return replace(described, path=_path(file), topic_id=TOPIC_ID, begun_at=file.begun)

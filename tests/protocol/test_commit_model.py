@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gc
-from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
-from tests.protocol.commit_model import LOG_END, START, CommitModel, Rules, State
+from tests.protocol.commit_model import LOG_END, START, CommitModel, Rules
+from tests.protocol.exploration import explore
 
-MOST_STATES = 1_000_000
 MERGING = CommitModel(elections=0, merges=True)
 TWO_FILES = START._replace(leader=1, crashes_left=0)
 """Its leader commits two ranges: one beside what is made of the other."""
@@ -26,51 +24,9 @@ def no_garbage_collection() -> Iterator[None]:
     gc.enable()
 
 
-@dataclass
-class Explored:
-    """``states`` in the order they were found in; ``steps_from[i]`` and ``steps_to[i]`` are the numbers of the states
-    that the i-th step lies between; ``trace`` leads to what is ``broken``, the shortest way."""
-
-    states: list[State]
-    steps_from: array[int] = field(default_factory=lambda: array("i"))
-    steps_to: array[int] = field(default_factory=lambda: array("i"))
-    broken: str | None = None
-    trace: list[str] = field(default_factory=list)
-
-
-def explore(model: CommitModel, start: State = START) -> Explored:
-    """Breadth first over every state that can be reached, until a promise is broken."""
-    found = Explored(states=[start])
-    number_of = {start: 0}
-    came_from: list[tuple[int, str]] = [(-1, "")]
-    for number, state in enumerate(found.states):
-        for name, following in model.steps(state):
-            to = number_of.setdefault(following, len(found.states))
-            is_new = to == len(found.states)
-            if is_new:
-                found.states.append(following)
-                came_from.append((number, name))
-                assert to < MOST_STATES, "the model grew beyond what a test can visit"
-            found.steps_from.append(number)
-            found.steps_to.append(to)
-            broken = model.broken_step(state, following) or (model.broken(following) if is_new else None)
-            if broken is not None:
-                found.broken, found.trace = broken, [*trace_to(number, came_from), name]
-                return found
-    return found
-
-
-def trace_to(number: int, came_from: list[tuple[int, str]]) -> list[str]:
-    names: list[str] = []
-    while number:
-        number, name = came_from[number]
-        names.append(name)
-    return names[::-1]
-
-
 @pytest.mark.parametrize("merges", [False, True], ids=["elections", "merges"])
 def test_every_interleaving_keeps_the_promises_and_can_still_reach_the_end(merges: bool) -> None:
-    found = explore(MERGING, TWO_FILES) if merges else explore(CommitModel())
+    found = explore(MERGING, TWO_FILES) if merges else explore(CommitModel(), START)
     assert found.broken is None, "\n".join([*found.trace, found.broken or ""])
     print(f"{len(found.states)} states, {len(found.steps_to)} steps")
     assert len(found.states) > 10_000
@@ -94,7 +50,7 @@ def test_every_interleaving_keeps_the_promises_and_can_still_reach_the_end(merge
     ids=["no_assertion", "blind_retry", "no_epoch", "properties_alone", "copied_unproven"],
 )
 def test_without_a_rule_an_append_breaks_a_promise(rules: Rules, broken: str) -> None:
-    found = explore(CommitModel(rules))
+    found = explore(CommitModel(rules), START)
     assert found.broken is not None
     assert broken in found.broken, found.trace
     print("\n".join([*found.trace, found.broken]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -15,6 +15,8 @@ from engine.records.digest import EMPTY_DIGEST, digest_of
 from engine.table.data_file import parse_file_name
 from serving.log.backend import LogDoorBackend, NoSuchSegment, RemoteSegment
 from tests.engine.kafka_log.batch_twin import Row, parse_batch, records_from
+from tests.simulation.audit_erasure import ErasureAudit, Place
+from tests.simulation.audit_latest import LatestAudit, is_latest
 from tests.simulation.catalog import Identifier
 from tests.simulation.partition import Partition
 from tests.simulation.table_reading import LedgerLine, StoredFile, TableReading, ledger_of, ranges_of
@@ -22,15 +24,19 @@ from tests.simulation.table_reading import LedgerLine, StoredFile, TableReading,
 
 class Auditor:
     """Gathers findings, each beginning with its kind: lost, doubled, order, altered, invented, unproven, ledger,
-    digest, door, stuck, horizon, swept. ``wounds``: offsets whose file somebody else took from the table, by topic id
-    and partition, and whether it had a record there. ``replaced``: paths that a table listed once and does no more."""
+    digest, door, stuck, horizon, swept, erased, latest. ``wounds``: offsets whose file somebody else took from the
+    table, by topic id and partition, and whether it had a record there. ``replaced``: paths that a table listed
+    once and does no more."""
 
-    def __init__(self, reading: TableReading) -> None:
+    def __init__(self, reading: TableReading, now_ms: Callable[[], int]) -> None:
         self.findings: list[str] = []
         self.replaced: set[str] = set()
         self.audited = Counter[str]()
-        self.wounds: dict[tuple[str, int], dict[int, bool]] = {}
+        self.wounds: dict[Place, dict[int, bool]] = {}
         self.reading = reading
+        self.erasures = ErasureAudit()
+        self.latest = LatestAudit(reading)
+        self._now_ms = now_ms
 
     def found(self, kind: str, partition: Partition | None, text: str) -> None:
         where = "" if partition is None else f"{partition.who} ({partition.who.topic_id[:4]}): "
@@ -40,7 +46,12 @@ class Auditor:
 
     def on_commit(self, name: Identifier, before: TableMetadata | None, after: TableMetadata) -> None:
         """Every change of a table, as it happens: the ledger only goes forward, nobody older extends it, and whatever
-        files take the place of others, no record leaves but at a horizon."""
+        files take the place of others, no record leaves but at a horizon or by an erasure."""
+        if is_latest(after):
+            for text in self.latest.wrong(after):
+                self.found("latest", None, f"{'.'.join(name)}: {text}")
+            return
+        self.latest.note(after)
         if before is None:
             return
         for path in sorted(self.reading.missing):
@@ -71,21 +82,46 @@ class Auditor:
         self._none_left(name, before, after)
 
     def _none_left(self, name: Identifier, before: TableMetadata, after: TableMetadata) -> None:
-        """SQL loses what lies below the table's horizon alone, and consumers what lies below their own."""
-        seen, held = _offsets_in(self.reading.files(after)), _offsets_in(self.reading.all_files(after))
-        for number, offsets in _offsets_in(self.reading.all_files(before)).items():
+        """SQL loses what lies below the table's horizon alone, consumers what lies below their own, and both what is
+        erased."""
+        seen, held = _rows_in(self.reading.files(after)), _rows_in(self.reading.all_files(after))
+        for number, rows in _rows_in(self.reading.all_files(before)).items():
             where, line = f"{'.'.join(name)} partition {number}", ledger_of(after, number)
             assert line is not None, "nobody takes a line away"
-            wounds = self.wounds.get((before.properties["floeberg.topic_id"], number), {}).keys()
-            gone = sorted(offsets - held.get(number, set()) - wounds)
-            if any(offset >= min(line.log_start, line.table_start) for offset in gone):
-                self.found("lost", None, f"a commit takes offsets {gone} from {where}, {line}")
-            hidden = offsets - seen.get(number, set()) - wounds
+            place = before.properties["floeberg.topic_id"], number
+            left = held.get(number, {}).keys() | self.wounds.get(place, {}).keys()
+            is_erased = _erased(before, number) != _erased(after, number)
+            gone = [
+                row
+                for offset, row in sorted(rows.items())
+                if offset not in left and (is_erased or offset >= min(line.log_start, line.table_start))
+            ]
+            for text in self.erasures.take(place, gone, before, after, self._now_ms()):
+                self.found("lost", None, f"{text} from {where}, {line}")
+            hidden = rows.keys() - seen.get(number, {}).keys() - self.wounds.get(place, {}).keys()
+            hidden -= self.erasures.of(place).keys()
             if any(offset >= line.table_start for offset in hidden):
                 self.found("horizon", None, f"a commit hides offsets {sorted(hidden)} in {where}, {line}")
-            shown = sorted(offset for offset in seen.get(number, ()) if offset < line.table_start)
+        self._none_again(name, after)
+        for number, visible in seen.items():
+            line = ledger_of(after, number)
+            assert line is not None, "what a table holds has a line"
+            shown = sorted(offset for offset in visible if offset < line.table_start)
             if shown:
-                self.found("horizon", None, f"the offsets {shown} are visible in {where}, {line}")
+                self.found("horizon", None, f"{shown} are visible in {'.'.join(name)} partition {number}, {line}")
+
+    def look_again(self, topic_id: str) -> None:
+        """An erasure says that it has ended."""
+        for name, metadata in self.reading.tables_of(topic_id):
+            if not is_latest(metadata):
+                self._none_again(name, metadata)
+
+    def _none_again(self, name: Identifier, metadata: TableMetadata) -> None:
+        topic_id = metadata.properties["floeberg.topic_id"]
+        for number, rows in _rows_in(self.reading.all_files(metadata)).items():
+            again = self.erasures.seen_again((topic_id, number), rows.values())
+            if again:
+                self.found("erased", None, f"{'.'.join(name)} partition {number} still holds the offsets {again}")
 
     def on_removal(self, path: str) -> None:
         """A sweep removes a file: no snapshot of any table may name it."""
@@ -125,9 +161,12 @@ class Auditor:
         for offset, row in needed.items():
             if dropped and offset in self._wounds(partition):
                 continue
-            if stored.get(offset) != row and offset not in partition.compacted:
+            if stored.get(offset) != row and not self._may_lack(partition, offset):
                 self.found("unproven", partition, f"{occasion}: {offsets}, and offset {offset} is not in the table")
                 return
+
+    def _may_lack(self, partition: Partition, offset: int) -> bool:
+        return offset in partition.compacted or offset in self.erasures.of(_place(partition))
 
     def ledger_end(self, partition: Partition) -> int | None:
         lines = [ledger_of(metadata, partition.who.partition) for _, metadata in self._tables(partition)]
@@ -193,6 +232,8 @@ class Auditor:
                 self.found("door", partition, f"{offsets} from {begin} can't be read: {error}")
             return
         self.audited["door records"] += len(got)
+        old = self.erasures.still_served(_place(partition), self._now_ms())
+        got = [row for row in got if row.offset not in old or row.offset in stored]
         expected = [row for offset, row in sorted(stored.items()) if begin <= offset < offsets.end]
         for index in range(max(len(got), len(expected))):
             served = got[index] if index < len(got) else None
@@ -210,7 +251,7 @@ class Auditor:
         return None
 
     def _tables(self, partition: Partition) -> list[tuple[Identifier, TableMetadata]]:
-        tables = self.reading.tables_of(partition.who.topic_id)
+        tables = [one for one in self.reading.tables_of(partition.who.topic_id) if not is_latest(one[1])]
         if len(tables) > 1:
             self.found("doubled", partition, f"two tables: {[name for name, _ in tables]}")
         return tables
@@ -261,7 +302,7 @@ class Auditor:
         for offset in committed:
             is_due = line.held_start <= offset < line.end and offset not in seen
             excused = (
-                offset in partition.compacted
+                self._may_lack(partition, offset)
                 or offset in self._wounds(partition)
                 or any(start <= offset < end for start, end in skipped)
             )
@@ -275,18 +316,27 @@ class Auditor:
         rows = next(file.rows for file in self.reading.files(metadata) if file.path == path)
         held = {row.offset for row in rows or ()}
         offsets = parse_file_name(path).range
-        wounds = self.wounds.setdefault((partition.who.topic_id, partition.who.partition), {})
+        wounds = self.wounds.setdefault(_place(partition), {})
         wounds.update({offset: offset in held for offset in range(offsets.start, offsets.end)})
 
     def _wounds(self, partition: Partition) -> dict[int, bool]:
-        return self.wounds.get((partition.who.topic_id, partition.who.partition), {})
+        return self.wounds.get(_place(partition), {})
 
 
-def _offsets_in(files: Iterable[StoredFile]) -> dict[int, set[int]]:
-    """By partition."""
-    found: dict[int, set[int]] = {}
+def _place(partition: Partition) -> Place:
+    return partition.who.topic_id, partition.who.partition
+
+
+def _erased(metadata: TableMetadata, number: int) -> str | None:
+    """What the table remembers of its erasures."""
+    return metadata.properties.get(f"floeberg.erased.{number}")
+
+
+def _rows_in(files: Iterable[StoredFile]) -> dict[int, dict[int, Row]]:
+    """By partition and offset."""
+    found: dict[int, dict[int, Row]] = {}
     for file in files:
-        found.setdefault(file.partition, set()).update(row.offset for row in file.rows or ())
+        found.setdefault(file.partition, {}).update((row.offset, row) for row in file.rows or ())
     return found
 
 

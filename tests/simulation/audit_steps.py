@@ -6,6 +6,7 @@ import random
 
 from pyiceberg.table import Table
 
+from tests.simulation.audit_latest import is_latest
 from tests.simulation.catalog import SimulatedCatalog
 from tests.simulation.partition import Partition
 from tests.simulation.world import World
@@ -19,6 +20,10 @@ def audit(world: World, dice: random.Random) -> str | None:
 def audit_tables(world: World) -> None:
     for partition in world.cluster.partitions:
         world.auditor.table(partition)
+    for name, metadata in world.auditor.reading.tables():
+        if is_latest(metadata):
+            for text in world.auditor.latest.wrong(metadata):
+                world.auditor.found("latest", None, f"{'.'.join(name)}: {text}")
     world.counts["audits"] += 1
 
 
@@ -43,9 +48,15 @@ def read(world: World, dice: random.Random) -> str | None:
 
 def replaced_files_go(world: World, dice: random.Random) -> str | None:
     """Somebody expires snapshots, and the files go that only they named."""
+    shared = {
+        path for _, one in world.auditor.reading.tables() if is_latest(one) for path in world.auditor.reading.named(one)
+    }
     gone = [
-        path for path in sorted(world.auditor.replaced) if world.store.objects.pop(path.removeprefix("s3://"), None)
+        path
+        for path in sorted(world.auditor.replaced - shared)
+        if world.store.objects.pop(path.removeprefix("s3://"), None)
     ]
+    world.auditor.latest.taken_away.update(gone)
     return f"{len(gone)} files that no table names any more are removed" if gone else None
 
 
@@ -55,6 +66,8 @@ def foreign_delete(world: World, dice: random.Random) -> str | None:
     found: list[tuple[Partition, Table, object]] = []
     for name in sorted(world.catalog.tables):
         table = catalog.load_table(name)
+        if is_latest(table.metadata):
+            continue
         snapshot = table.current_snapshot()
         for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):

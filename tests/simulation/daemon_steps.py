@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable
 
 from compaction.topic_merge import MergeTurn
@@ -11,9 +10,10 @@ from engine.errors import CommitUnknown, FloebergError
 from engine.offset_range import OffsetRange
 from engine.table.commit.range_append import RangeAppend
 from engine.table.proof.verification import verify_file
+from latest.topic_latest import LatestTurn
+from tests.simulation.erasure_steps import Turn, some_erasure
 from tests.simulation.faults import COMMIT_LIES, Interruption, Killed
 from tests.simulation.kafka_steps import copy_interrupted, give_work
-from tests.simulation.spool_watch import spool_of
 from tests.simulation.world import Seat, World
 from tiering.cycle_report import CycleReport
 from tiering.range_work import aborted_transactions
@@ -21,6 +21,10 @@ from tiering.rewrite import RewriteTask, Rewritten, rewrite_segment
 from tiering.watcher import LogWatcher
 from workers.workers import answers
 
+_TURNS = {"cycle": 8, "compact": 3, "horizons": 3, "latest": 3, "erase": 4, "sweep": 4}
+"""How often each is what is interrupted."""
+
+_FAVOURED = 4
 _USUAL_POINTS = 9
 """A cycle that commits one range passes about twice as many points; each of them is met, the first ones more often."""
 
@@ -51,14 +55,23 @@ def sweep(world: World, dice: random.Random) -> str | None:
     return None if seat is None else _sweep(world, seat, None)
 
 
+def bring_latest_on(world: World, dice: random.Random) -> str | None:
+    seat = world.seat(dice)
+    if seat is None:
+        return None
+    _give_files(world, seat, dice)
+    return _bring_latest_on(world, seat, None)
+
+
 def kill(world: World, dice: random.Random) -> str | None:
     """A daemon's turn that ends at some point of it, without a word."""
     seat = _seat_with_work(world, dice)
     if seat is None:
         return None
     at: list[str] = []
-    turn, interruption = _some_turn(world, seat, dice), _killing(world, _some_point(dice), at)
-    return turn(world, seat, interruption, lambda: f", killed at {at[0]}" if at else "")
+    who, turn = _some_turn(world, seat, dice)
+    interruption = _killing(world, _some_point(dice), at)
+    return turn(world, who, interruption, lambda: f", killed at {at[0]}" if at else "")
 
 
 def pause(world: World, dice: random.Random, others: Callable[[], None]) -> str | None:
@@ -67,20 +80,21 @@ def pause(world: World, dice: random.Random, others: Callable[[], None]) -> str 
     if seat is None:
         return None
     at: list[str] = []
+    who, turn = _some_turn(world, seat, dice)
 
     def stand_still(point: str) -> None:
         at.append(point)
         world.note(f"pause at {point}")
-        world.trace.note(f"{seat.name} is paused at {point}; meanwhile:")
+        world.trace.note(f"{who.name} is paused at {point}; meanwhile:")
         others()
         if dice.random() < 0.3:
             at.append("and killed")
             world.counts[f"kill at {point}"] += 1
             raise Killed
-        world.trace.note(f"{seat.name} goes on")
+        world.trace.note(f"{who.name} goes on")
 
-    turn, interruption = _some_turn(world, seat, dice), Interruption(_some_point(dice), stand_still)
-    return turn(world, seat, interruption, lambda: f", paused at {' '.join(at)}" if at else "")
+    interruption = Interruption(_some_point(dice), stand_still)
+    return turn(world, who, interruption, lambda: f", paused at {' '.join(at)}" if at else "")
 
 
 def kill_copying(world: World, dice: random.Random) -> str | None:
@@ -182,14 +196,14 @@ def pass_time(world: World, dice: random.Random) -> str | None:
 
 
 def catalog_lies(world: World, dice: random.Random) -> str | None:
-    seat = dice.choice(world.seats)
+    seat = dice.choice(world.places)
     lies = [dice.choice(COMMIT_LIES) for _ in range(dice.choice((1, 1, 2, 25)))]
     seat.catalog_faults.lies = lies
     return f"the next commits of {seat.name} are answered: {', '.join(lies)}"
 
 
 def catalog_away(world: World, dice: random.Random) -> str | None:
-    seat = dice.choice(world.seats)
+    seat = dice.choice(world.places)
     seat.catalog_faults.away = dice.randint(1, 6)
     return f"{seat.name} can't reach the catalog for {seat.catalog_faults.away} requests"
 
@@ -205,13 +219,13 @@ def deliver(world: World) -> int:
 
 
 def store_fails(world: World, dice: random.Random) -> str | None:
-    seat = dice.choice(world.seats)
+    seat = dice.choice(world.places)
     seat.store_faults.state = dice.choice(("gone", "full", "read-only", "slow"))
     return f"for {seat.name} the object store is {seat.store_faults.state}"
 
 
 def store_heals(world: World, dice: random.Random) -> str | None:
-    ill = [seat for seat in world.seats if seat.store_faults.state is not None]
+    ill = [seat for seat in world.places if seat.store_faults.state is not None]
     if not ill:
         return None
     seat = dice.choice(ill)
@@ -219,41 +233,11 @@ def store_heals(world: World, dice: random.Random) -> str | None:
     return f"for {seat.name} the object store is well again"
 
 
-def flip_byte(world: World, dice: random.Random) -> str | None:
-    seat = dice.choice(world.seats)
-    seat.damage.waiting.append(("flip-byte", dice))
-    return f"a bit of the next file of {seat.name} will flip"
-
-
-def bad_memory(world: World, dice: random.Random) -> str | None:
-    seat = dice.choice(world.seats)
-    seat.damage.waiting.append(("bad-memory", dice))
-    return f"a value of the next file of {seat.name} will change before it is written"
-
-
 def broker_away(world: World, dice: random.Random) -> str | None:
     node = dice.choice(sorted(world.cluster.nodes.values(), key=lambda node: node.node_id))
     node.refuses = dice.randint(1, 4)
     world.note("broker-away")
     return f"broker {node.node_id} does not answer {node.refuses} requests"
-
-
-def clock_jump(world: World, dice: random.Random) -> str | None:
-    node = dice.choice(sorted(world.cluster.nodes.values(), key=lambda node: node.node_id))
-    error_ms = dice.choice((-3_600_000, -50, 50, 86_400_000, 0))
-    node.clock.wall_error_ms = error_ms
-    world.note("clock-jump")
-    return f"the wall clock of node {node.node_id} is off by {error_ms} ms"
-
-
-def lose_spool(world: World, dice: random.Random) -> str | None:
-    node = dice.choice(sorted(world.cluster.nodes.values(), key=lambda node: node.node_id))
-    if not spool_of(node).exists():
-        return None
-    shutil.rmtree(spool_of(node))
-    world.spools.lost.add(node.node_id)
-    world.note("spool-lost")
-    return f"somebody deletes the spool of node {node.node_id}"
 
 
 def _seat_with_work(world: World, dice: random.Random) -> Seat | None:
@@ -277,16 +261,26 @@ def _killing(world: World, point: int, at: list[str]) -> Interruption:
     return Interruption(point, end)
 
 
-def _some_turn(world: World, seat: Seat, dice: random.Random) -> Callable[..., str]:
-    if "sweep" in world.profile.allowed and dice.random() < 0.2:
-        return _sweep
-    others = [
-        turn for kind, turn in (("compact", _compact), ("horizons", _move_horizons)) if kind in world.profile.allowed
-    ]
-    if not others or dice.random() < 0.5:
-        return _cycle
-    _give_files(world, seat, dice)
-    return dice.choice(others)
+def _some_turn(world: World, seat: Seat, dice: random.Random) -> tuple[Seat, Turn]:
+    """What is to be interrupted, and whose turn it is: the daemon's, or that of somebody at the desk."""
+    weights = {
+        kind: weight * (_FAVOURED if kind in world.profile.favoured else 1)
+        for kind, weight in _TURNS.items()
+        if kind in world.profile.allowed
+    }
+    (kind,) = dice.choices(list(weights), list(weights.values()))
+    if kind in {"erase", "compact", "horizons", "latest"}:
+        _give_files(world, seat, dice)
+    if kind == "erase":
+        erasure = some_erasure(world, dice)
+        return (seat, _cycle) if erasure is None else (world.desk, erasure)
+    turns: dict[str, Turn] = {
+        "compact": _compact,
+        "horizons": _move_horizons,
+        "latest": _bring_latest_on,
+        "sweep": _sweep,
+    }
+    return seat, turns.get(kind, _cycle)
 
 
 def _give_files(world: World, seat: Seat, dice: random.Random) -> None:
@@ -321,6 +315,18 @@ def _move_horizons(
         moved = process.move_horizons()
     world.counts["horizons moved"] += moved
     return f"{seat.name}: the horizons of {moved} tables move{ending()}"
+
+
+def _bring_latest_on(
+    world: World, seat: Seat, interruption: Interruption | None, ending: Callable[[], str] = lambda: ""
+) -> str:
+    turns: list[LatestTurn] = []
+    with world.turn(seat, interruption) as process:
+        turns = process.bring_latest_on()
+    world.counts["partitions of __latest brought on"] += sum(turn.committed for turn in turns)
+    said = [f"{turn.committed} partitions, {turn.built} of them built, {turn.gone} gone" for turn in turns]
+    said += [f"problem: {problem.problem}" for turn in turns for problem in turn.problems]
+    return f"{seat.name} brings __latest on: {', '.join(said) or 'nothing'}{ending()}"
 
 
 def _sweep(world: World, seat: Seat, interruption: Interruption | None, ending: Callable[[], str] = lambda: "") -> str:

@@ -17,7 +17,7 @@ from tests.simulation.partition import Partition
 from tests.simulation.replica import LocalSegment
 from tests.simulation.world import World
 
-_KEYS: tuple[bytes | None, ...] = (b"a", b"b", b"c", b"k\xff", b"")
+_KEYS: tuple[bytes | None, ...] = (b"a", b"b", b"c", b"k\xff", b"", None)
 _VALUES: tuple[bytes | None, ...] = (None, b"", b"\xff\xfe", b"v" * 90)
 _HEADERS: tuple[tuple[Header, ...], ...] = ((), (), (), ((b"h", None), (b"h", b"1")), ((b"\xff", b""),))
 TRANSACTIONAL_PRODUCERS = (901, 902, 903)

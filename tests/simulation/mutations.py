@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.table.ledger import Outcome
-from tests.simulation import mutated_commits, mutated_horizons, mutated_merges, mutated_parts, mutated_sweeps
+from tests.simulation import (
+    mutated_commits,
+    mutated_erasures,
+    mutated_horizons,
+    mutated_latest,
+    mutated_merges,
+    mutated_parts,
+    mutated_sweeps,
+)
 from tests.simulation.mutated_parts import Patch
 from tests.simulation.profile import EVERYTHING, Focus
 
@@ -24,6 +32,8 @@ class Mutation:
 
 TRANSACTIONS = Focus(steps=("produce-transaction", "end-transaction"))
 HORIZONS = Focus(steps=("horizons", "retention", "delete-records"))
+ERASURES = Focus(steps=("erase", "produce"))
+LATEST = Focus(steps=("latest", "produce"), topics=("compact",))
 
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
@@ -214,5 +224,64 @@ MUTATIONS: tuple[Mutation, ...] = (
         name="the table's horizon is not recorded",
         patch=mutated_horizons.horizon_of_the_table_not_recorded,
         focus=HORIZONS,
+    ),
+    Mutation(
+        name="an erasure commits a file that nobody proved",
+        patch=mutated_erasures.unproven_file,
+        focus=Focus(steps=("erase", "flip-byte", "bad-memory")),
+    ),
+    Mutation(
+        name="an erasure forgets the stream's branch",
+        patch=mutated_erasures.branch_forgotten,
+        focus=Focus(steps=("erase", *HORIZONS.steps)),
+    ),
+    Mutation(
+        name="an erasure looks once",
+        patch=mutated_erasures.one_look,
+        focus=Focus(steps=("erase", "compact", "pause")),
+    ),
+    Mutation(
+        name="a merge that began before an erasure brings the records back",
+        patch=mutated_erasures.merge_of_before_takes_its_range,
+        focus=Focus(steps=("erase", "compact", "pause")),
+    ),
+    Mutation(name="an erasure leaves the digest as it was", patch=mutated_erasures.digest_stays, focus=ERASURES),
+    Mutation(
+        name="the table forgets which records were erased",
+        patch=mutated_erasures.offsets_not_remembered,
+        focus=ERASURES,
+    ),
+    Mutation(
+        name="snapshots from before an erasure are kept",
+        patch=mutated_erasures.history_kept,
+        focus=ERASURES,
+    ),
+    Mutation(
+        name="an erasure forgets the table of the newest records",
+        patch=mutated_latest.erasure_not_noticed,
+        focus=Focus(steps=("latest", "erase"), topics=("compact",)),
+    ),
+    Mutation(
+        name="an update is lost between the index of keys and the commit",
+        patch=mutated_latest.index_taken_for_the_table,
+        focus=Focus(steps=("latest", "kill", "pause"), topics=("compact",)),
+    ),
+    Mutation(
+        name="a key supersedes that of another partition",
+        patch=mutated_latest.keys_of_all_partitions_together,
+        focus=LATEST,
+    ),
+    Mutation(
+        name="the newest records' table names a file that was swept",
+        patch=mutated_latest.sweep_does_not_ask_it,
+        focus=Focus(steps=("latest", "compact", "sweep"), topics=("compact",)),
+    ),
+    Mutation(name="a file is named once more", patch=mutated_latest.file_named_again, focus=LATEST),
+    Mutation(name="a batch is taken in twice", patch=mutated_latest.batch_taken_in_twice, focus=LATEST),
+    Mutation(name="tombstones are shown", patch=mutated_latest.tombstones_shown, focus=LATEST),
+    Mutation(
+        name="newest records are committed as they were planned before another's commit",
+        patch=mutated_latest.plan_of_before_committed,
+        focus=Focus(steps=("latest", "pause"), topics=("compact",), twins=True),
     ),
 )

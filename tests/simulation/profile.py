@@ -36,6 +36,8 @@ WEIGHTS: dict[str, int] = {
     "compact": 12,
     "horizons": 8,
     "sweep": 8,
+    "latest": 8,
+    "erase": 6,
     "restart": 2,
     "kill-copying": 3,
     "record-log-start": 2,
@@ -52,6 +54,7 @@ WEIGHTS: dict[str, int] = {
     "broker-away": 2,
     "clock-jump": 2,
     "lose-spool": 1,
+    "old-index": 2,
     "foreign-delete": 3,
     "replaced-files-go": 6,
     "read": 5,
@@ -70,18 +73,25 @@ _MOST_DEPTH = 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """``allowed``: kinds of steps of this run; leaving some out lets others go further (swarm testing).
-    ``table_bytes``: what the tables keep of a partition, None for all."""
+    ``favoured``: those among them that are interrupted more often.
+    ``table_bytes``: what the tables keep of a partition, None for all; ``latest_by_key``: which topics' newest records
+    are shown by a table of their own, None where the broker compacts; ``latest_rows`` that a commit of one takes in;
+    ``keeps_history``: snapshots of before stay."""
 
     roll_bytes: tuple[int, ...]
     topics: tuple[TopicPlan, ...]
     value_formats: tuple[str, ...]
     table_bytes: tuple[int | None, ...]
+    latest_by_key: tuple[bool | None, ...]
+    latest_rows: int
+    keeps_history: bool
     freshness_ms: int | None
     max_tasks_per_cycle: int
     spool_max_bytes: int
     merge_limits: MergeLimits
     twins: bool
     allowed: frozenset[str]
+    favoured: frozenset[str]
     step_count: int
 
 
@@ -110,12 +120,16 @@ def draw_profile(dice: random.Random, focus: Focus = EVERYTHING) -> Profile:
         topics=topics,
         value_formats=tuple(dice.choice(("string", "raw")) for _ in topics),
         table_bytes=tuple(dice.choice((None, 1, 1, 20_000)) for _ in topics),
+        latest_by_key=tuple(dice.choice((None, None, True)) for _ in topics),
+        latest_rows=dice.choice((1, 6, 1_000_000)),
+        keeps_history=dice.random() < 0.3,
         freshness_ms=dice.choice((None, None, 0, 5_000, 5_000)),
         max_tasks_per_cycle=dice.choice((1, 3, 16)),
         spool_max_bytes=dice.choice((1_000, 1 << 30, 1 << 30)),
         merge_limits=_draw_merge_limits(dice),
         twins=dice.random() < 0.2 or focus.twins,
         allowed=frozenset(allowed),
+        favoured=frozenset(focus.steps),
         step_count=dice.choice((25, 40, 60)),
     )
 
@@ -145,17 +159,21 @@ def draw_steps(dice: random.Random, profile: Profile, focus: Focus = EVERYTHING)
     weights = {
         kind: WEIGHTS[kind] * (_FOCUSED_WEIGHT if kind in focus.steps else 1) for kind in sorted(profile.allowed)
     }
-    return _draw(dice, weights, profile.step_count, depth=0)
+    return _draw(dice, weights, profile.step_count, profile.favoured, depth=0)
 
 
-def _draw(dice: random.Random, weights: dict[str, int], count: int, *, depth: int) -> tuple[Step, ...]:
+def _draw(
+    dice: random.Random, weights: dict[str, int], count: int, favoured: frozenset[str], *, depth: int
+) -> tuple[Step, ...]:
+    """Inside of a pause, what is looked at comes more often still."""
     kinds = [kind for kind in weights if depth < _MOST_DEPTH or kind != "pause"]
+    inner = {kind: weight * (_FOCUSED_WEIGHT if kind in favoured else 1) for kind, weight in weights.items()}
     drawn = dice.choices(kinds, [weights[kind] for kind in kinds], k=count)
     return tuple(
         Step(
             kind=kind,
             seed=dice.getrandbits(32),
-            inner=_draw(dice, weights, dice.randint(1, 6), depth=depth + 1) if kind == "pause" else (),
+            inner=_draw(dice, inner, dice.randint(1, 6), favoured, depth=depth + 1) if kind == "pause" else (),
         )
         for kind in drawn
     )

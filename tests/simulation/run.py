@@ -18,7 +18,7 @@ from unittest import mock
 import structlog
 from pyiceberg.manifest import clear_manifest_cache
 
-from tests.simulation import audit_steps, daemon_steps, ending, kafka_steps
+from tests.simulation import audit_steps, daemon_steps, ending, erasure_steps, kafka_steps, machine_steps
 from tests.simulation.object_store import mounted
 from tests.simulation.profile import EVERYTHING, Focus, Profile, draw_profile, draw_steps
 from tests.simulation.trace import Step
@@ -49,6 +49,8 @@ ACTIONS: dict[str, Action] = {
     "compact": daemon_steps.compact,
     "horizons": daemon_steps.move_horizons,
     "sweep": daemon_steps.sweep,
+    "latest": daemon_steps.bring_latest_on,
+    "erase": erasure_steps.erase,
     "restart": daemon_steps.restart,
     "kill-copying": daemon_steps.kill_copying,
     "record-log-start": daemon_steps.record_log_start,
@@ -59,11 +61,12 @@ ACTIONS: dict[str, Action] = {
     "late-arrival": daemon_steps.late_arrival,
     "store-fails": daemon_steps.store_fails,
     "store-heals": daemon_steps.store_heals,
-    "flip-byte": daemon_steps.flip_byte,
-    "bad-memory": daemon_steps.bad_memory,
+    "flip-byte": machine_steps.flip_byte,
+    "bad-memory": machine_steps.bad_memory,
     "broker-away": daemon_steps.broker_away,
-    "clock-jump": daemon_steps.clock_jump,
-    "lose-spool": daemon_steps.lose_spool,
+    "clock-jump": machine_steps.clock_jump,
+    "lose-spool": machine_steps.lose_spool,
+    "old-index": machine_steps.old_index,
     "foreign-delete": audit_steps.foreign_delete,
     "replaced-files-go": audit_steps.replaced_files_go,
     "read": audit_steps.read,

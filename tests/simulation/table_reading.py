@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.manifest import DataFileContent, ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
@@ -51,6 +51,15 @@ class LedgerLine:
         return gone.then(rows).to_text()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """What a manifest lists: data, or position deletes."""
+
+    path: str
+    partition: int
+    is_data: bool
+
+
 class TableReading:
     """Reads tables out of the truth behind all clients. Files are read once: a stored object never changes."""
 
@@ -60,7 +69,7 @@ class TableReading:
         self._io = SimulatedFileIO(endpoint_properties(endpoint))
         self._rows: dict[tuple[str, int], tuple[Row, ...] | None] = {}
         self._lists: dict[str, list[ManifestFile]] = {}
-        self._entries: dict[str, list[tuple[str, int]]] = {}
+        self._entries: dict[str, list[_Entry]] = {}
         self.missing: set[str] = set()
         """Lists and manifests that a state of a table names and that are not there."""
 
@@ -87,6 +96,18 @@ class TableReading:
         """What a consumer is served from."""
         return (*self.files(metadata), *self.stream_files(metadata))
 
+    def taken_out(self, metadata: TableMetadata) -> dict[str, list[int]]:
+        """The positions that the position deletes of the current snapshot take out of each data file."""
+        found: dict[str, list[int]] = {}
+        snapshot = metadata.current_snapshot()
+        for manifest in () if snapshot is None else self._manifests(snapshot):
+            for entry in self._entries_of(manifest):
+                content = None if entry.is_data else self._store.objects.get(entry.path.removeprefix("s3://"))
+                if content is not None:
+                    for row in pq.read_table(pa.BufferReader(content), use_threads=False).to_pylist():
+                        found.setdefault(row["file_path"], []).append(row["pos"])
+        return found
+
     def named(self, metadata: TableMetadata) -> set[str]:
         """Every path that any snapshot names: lists, manifests, data files."""
         paths: set[str] = set()
@@ -94,14 +115,15 @@ class TableReading:
             paths.add(snapshot.manifest_list)
             for manifest in self._manifests(snapshot):
                 paths.add(manifest.manifest_path)
-                paths.update(path for path, _ in self._entries_of(manifest))
+                paths.update(entry.path for entry in self._entries_of(manifest))
         return paths
 
     def _files(self, snapshot: Snapshot | None) -> tuple[StoredFile, ...]:
         return tuple(
-            StoredFile(path=path, partition=partition, rows=self._read(path))
+            StoredFile(path=entry.path, partition=entry.partition, rows=self.rows_of(entry.path))
             for manifest in (() if snapshot is None else self._manifests(snapshot))
-            for path, partition in self._entries_of(manifest)
+            for entry in self._entries_of(manifest)
+            if entry.is_data
         )
 
     def _manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
@@ -118,17 +140,25 @@ class TableReading:
         self.missing.add(path)
         return True
 
-    def _entries_of(self, manifest: ManifestFile) -> list[tuple[str, int]]:
-        """(path, partition) of each live entry; a manifest never changes."""
+    def _entries_of(self, manifest: ManifestFile) -> list[_Entry]:
+        """The live entries; a manifest never changes."""
         at = manifest.manifest_path
         if at not in self._entries:
             if self._is_missing(at):
                 return []
             entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
-            self._entries[at] = [(entry.data_file.file_path, int(entry.data_file.partition[0])) for entry in entries]
+            self._entries[at] = [
+                _Entry(
+                    path=file.file_path,
+                    partition=int(file.partition[0]),
+                    is_data=file.content == DataFileContent.DATA,
+                )
+                for file in (entry.data_file for entry in entries)
+            ]
         return self._entries[at]
 
-    def _read(self, path: str) -> tuple[Row, ...] | None:
+    def rows_of(self, path: str) -> tuple[Row, ...] | None:
+        """Of a data file; None where it is missing or can't be read."""
         content = self._store.objects.get(path.removeprefix("s3://"))
         if content is None:
             return None

@@ -14,7 +14,7 @@ from tests.simulation.audit import Auditor
 from tests.simulation.catalog import CatalogState, SimulatedCatalog
 from tests.simulation.clock import SimulatedClock, SimulatedTime
 from tests.simulation.cluster import Node, SimulatedBroker, SimulatedCluster
-from tests.simulation.daemon import SimulatedDaemon
+from tests.simulation.daemon import LONG_HISTORY, SHORT_HISTORY, SimulatedDaemon
 from tests.simulation.damage import Damage
 from tests.simulation.faults import CatalogFaults, Interruption, Killed, Stage, StoreFaults
 from tests.simulation.object_store import ObjectStore, StoreClient
@@ -25,7 +25,7 @@ from tests.simulation.table_reading import TableReading
 from tests.simulation.trace import Trace
 from tiering.tiering_limits import TieringLimits
 from topics.retention_rule import Keep, RetentionRule
-from topics.topic_rule import TopicRule
+from topics.topic_rule import TopicRule, rule_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,10 +42,14 @@ class Seat:
     started: int = 0
     busy: bool = False
 
+    def data_dir(self, root: Path) -> Path:
+        return root / f"data-{self.name}"
+
 
 @dataclass(slots=True)
 class World:
-    """``chance`` of a step is the step's own; the world's dice give only ids and what topics are named."""
+    """``chance`` of a step is the step's own; the world's dice give only ids and what topics are named. ``seats`` are
+    the daemons'; at ``desk`` somebody gives commands, each a process of its own."""
 
     root: Path
     profile: Profile
@@ -60,6 +64,7 @@ class World:
     auditor: Auditor = field(init=False)
     stage: Stage = field(init=False)
     seats: list[Seat] = field(init=False)
+    desk: Seat = field(init=False)
     in_flight: list[Callable[[], object]] = field(default_factory=list)
     spools: SpoolWatch = field(init=False)
     produced: int = 0
@@ -71,16 +76,27 @@ class World:
         self.catalog = CatalogState(self.store)
         truth = SimulatedClock(self.time)
         self.clients = {"auditor": StoreClient(self.store, now_ms=truth.now_ms)}
-        self.auditor = Auditor(TableReading(self.catalog, self.store, "auditor"))
+        self.auditor = Auditor(TableReading(self.catalog, self.store, "auditor"), lambda: self.time.elapsed_ms)
         self.catalog.on_commit = self.auditor.on_commit
         self.store.on_removal = self.auditor.on_removal
         self.stage = Stage()
         self.spools = SpoolWatch()
         self.seats = [self._seat(node, name) for node in self.cluster.nodes.values() for name in self._names(node)]
+        self.desk = self._seat(self.cluster.nodes[1], "desk")
         for number, plan in enumerate(self.profile.topics):
             self.cluster.create_topic(f"orders.{number}", plan)
         for seat in self.seats:
             self.start(seat)
+
+    @property
+    def places(self) -> list[Seat]:
+        """Wherever a process of ours may run."""
+        return [*self.seats, self.desk]
+
+    def rule(self, partition: Partition) -> TopicRule:
+        found = rule_of(partition.who.topic, self._rules())
+        assert found is not None, "every topic has its rule"
+        return found
 
     def partition(self, dice: random.Random, wanted: Callable[[Partition], bool] = lambda _: True) -> Partition | None:
         found = [partition for partition in self.cluster.live if wanted(partition)]
@@ -129,7 +145,9 @@ class World:
                     spool_max_bytes=self.profile.spool_max_bytes,
                 ),
                 damage=seat.damage.hurt,
-                data_dir=self.root / f"data-{seat.name}",
+                data_dir=seat.data_dir(self.root),
+                latest_rows=self.profile.latest_rows,
+                history=LONG_HISTORY if self.profile.keeps_history else SHORT_HISTORY,
             )
         )
         seat.process = holder[0]
@@ -166,7 +184,7 @@ class World:
         self.counts[f"fault {fault}"] += 1
 
     def close(self) -> None:
-        for seat in self.seats:
+        for seat in self.places:
             self.stop(seat)
 
     def _rules(self) -> tuple[TopicRule, ...]:
@@ -176,9 +194,10 @@ class World:
                 value_format=value_format,
                 freshness_ms=self.profile.freshness_ms,
                 retention=RetentionRule(table=Keep(size_bytes=kept_bytes)),
+                latest_by_key=latest_by_key,
             )
-            for number, (value_format, kept_bytes) in enumerate(
-                zip(self.profile.value_formats, self.profile.table_bytes, strict=True)
+            for number, (value_format, kept_bytes, latest_by_key) in enumerate(
+                zip(self.profile.value_formats, self.profile.table_bytes, self.profile.latest_by_key, strict=True)
             )
         )
 
