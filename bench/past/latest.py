@@ -36,7 +36,7 @@ from latest.latest_limits import LatestLimits
 from latest.topic_latest import TopicLatest
 from workers.workers import ReadBackTask, proof_of, read_back
 
-KEY_COUNTS = (100_000, 1_000_000)
+KEY_COUNTS = (100_000, 10_000_000)
 UPDATES = 1_000_000
 COMMITS = 10
 _FILE_RECORDS = 1_000_000
