@@ -32,6 +32,13 @@ NOT_ON_THE_WAY = {
     FaultPoint.LATEST_DELETES_WRITTEN,
     FaultPoint.LATEST_COMMITTED,
     FaultPoint.LATEST_INDEXED,
+    # No table gets another format, and no topic is gone for a grace.
+    FaultPoint.RETYPE_PLANNED,
+    FaultPoint.RETYPE_FILES_NOTED,
+    FaultPoint.TABLE_RETYPED,
+    FaultPoint.GONE_TOPICS_NOTED,
+    FaultPoint.GONE_TABLE_RENAMED,
+    FaultPoint.GONE_TABLE_DROPPED,
 }
 ARRANGED = {
     FaultPoint.TABLE_CREATED,

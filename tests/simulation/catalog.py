@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.catalog import MetastoreCatalog, PropertiesUpdateSummary
 from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
@@ -16,6 +16,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from tests.simulation.object_store import ObjectStore, endpoint_properties
 
@@ -45,7 +46,7 @@ class CatalogState:
     catalog writes metadata files into ``store`` by itself, as a catalog behind HTTP does."""
 
     store: ObjectStore
-    namespaces: set[Identifier] = field(default_factory=set)
+    namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
     tables: dict[Identifier, StoredTable] = field(default_factory=dict)
     on_commit: Callable[[Identifier, TableMetadata | None, TableMetadata], None] | None = None
 
@@ -78,9 +79,25 @@ class SimulatedCatalog(MetastoreCatalog):
         def properties() -> dict[str, str]:
             if name not in self._state.namespaces:
                 raise NoSuchNamespaceError(f"Namespace does not exist: {name}")
-            return {}
+            return dict(self._state.namespaces[name])
 
         return self._answer("namespace", properties)
+
+    def update_namespace_properties(
+        self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
+    ) -> PropertiesUpdateSummary:
+        name = self.identifier_to_tuple(namespace)
+
+        def update() -> PropertiesUpdateSummary:
+            held = self._state.namespaces.get(name)
+            if held is None:
+                raise NoSuchNamespaceError(f"Namespace does not exist: {name}")
+            gone = [key for key in removals or () if held.pop(key, None) is not None]
+            held.update(updates)
+            missing = sorted({*(removals or ())} - {*gone})
+            return PropertiesUpdateSummary(removed=gone, updated=list(updates), missing=missing)
+
+        return self._answer("namespace", update)
 
     def create_namespace(self, namespace: str | Identifier, properties: Any = None) -> None:
         name = self.identifier_to_tuple(namespace)
@@ -88,7 +105,7 @@ class SimulatedCatalog(MetastoreCatalog):
         def create() -> None:
             if name in self._state.namespaces:
                 raise NamespaceAlreadyExistsError(f"Namespace {name} already exists")
-            self._state.namespaces.add(name)
+            self._state.namespaces[name] = dict(properties or {})
 
         self._answer("create_namespace", create)
 
@@ -185,5 +202,4 @@ class SimulatedCatalog(MetastoreCatalog):
         raise NotImplementedError("nothing of ours asks for this")
 
     drop_namespace = list_namespaces = _unused
-    update_namespace_properties = _unused
     view_exists = list_views = load_view = drop_view = register_view = _unused

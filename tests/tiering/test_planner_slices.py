@@ -115,7 +115,8 @@ def test_what_a_mebibyte_took_is_counted_from_the_plan_to_the_commit_and_forgott
         record.begin(planned, now_ms=NOW_MS)
         append = RangeAppend(partition=0, range=planned[0].range, leader_epoch=1, digest=EMPTY_DIGEST, file=None)
         record.succeed(
-            ReadyAppend(planned=planned[0], append=append, settings=None, value_bytes=0), now_ms=NOW_MS + took_ms
+            ReadyAppend(planned=planned[0], append=append, settings=None, value_bytes=0, log_bytes=0),
+            now_ms=NOW_MS + took_ms,
         )
         assert record.seen_ms_per_mib == seen
 
