@@ -1,5 +1,6 @@
 """Manifests and their lists without what pyiceberg does again for each: it makes an Iceberg schema of the Avro one in
-the header, and resolves it, 1.5 ms a file whatever its size. Those of one writer and partition spec have the same one.
+the header, and resolves it, 0.6 ms of the 0.64 that a small manifest takes. Those of one writer and partition spec have
+the same one.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from engine.clock import Clock, SystemClock
 from engine.errors import FloebergError
 from floeberg.commands.context import FOUND_SOMETHING, CommandContext, exit_with
+from floeberg.commands.kept_reasons import REASONS_SHOWN, show_kept_reasons
 from floeberg.commands.own_hands import own_hands
 from floeberg.console import err, out, print_json
 from floeberg.daemon.log_output import configure_logging
@@ -30,7 +31,6 @@ SOURCE_PATIENCE_MS = 20_000
 """How long a source of schemas may take until the command goes on without it."""
 
 _SOURCE_PAUSE_MS = 500
-_REASONS_SHOWN = 10
 
 
 @dataclass(slots=True)
@@ -179,12 +179,9 @@ def _show(summary: _Summary) -> None:
     if summary.adopted_ranges:
         out.print(f"    {summary.adopted_ranges} ranges were rewritten by another program, and are left as they are")
     for what, missing in (("schema", summary.missing), ("key schema", summary.missing_keys)):
-        for schema_id, rows in sorted(missing.items(), key=lambda item: -item[1])[:_REASONS_SHOWN]:
+        for schema_id, rows in sorted(missing.items(), key=lambda item: -item[1])[:REASONS_SHOWN]:
             waiting = f"{rows:,} records for {what} {schema_id}, which the schema source does not have"
             out.print(f"    [yellow]waiting[/]  {waiting}", soft_wrap=True)
     for problem in summary.all_problems:
         out.print(f"    [red]problem[/]  {escape(str(problem))}", soft_wrap=True)
-    for reason, rows in summary.reasons.most_common(_REASONS_SHOWN):
-        out.print(f"    {rows:,} keep their bytes: {escape(reason)}", soft_wrap=True)
-    if len(summary.reasons) > _REASONS_SHOWN:
-        out.print(f"    and {len(summary.reasons) - _REASONS_SHOWN} more reasons")
+    show_kept_reasons(summary.reasons)

@@ -16,6 +16,7 @@ from engine.clock import SystemClock
 from engine.errors import Invalid
 from engine.formats.format_facts import AUTO
 from floeberg.commands.context import CommandContext
+from floeberg.commands.kept_reasons import show_kept_reasons
 from floeberg.commands.own_hands import own_replacer
 from floeberg.console import err, out, print_json
 from floeberg.daemon.log_output import configure_logging
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from engine.table.topic_table import TopicTable
     from floeberg.settings.topic import TopicSettings
     from topics.topic_rule import TopicRule
-
-_REASONS_SHOWN = 10
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,10 +214,7 @@ def _show(summary: _Summary, *, is_set: bool) -> None:
             out.print(f"    {summary.written_files} files were written by a retype that was ended")
         return
     out.print(f"[bold green]ok[/]  [bold]{name}[/]  went from {formats}: {what}", soft_wrap=True)
-    for reason, rows in summary.reasons.most_common(_REASONS_SHOWN):
-        out.print(f"    {rows:,} keep their bytes: {escape(reason)}", soft_wrap=True)
-    if len(summary.reasons) > _REASONS_SHOWN:
-        out.print(f"    and {len(summary.reasons) - _REASONS_SHOWN} more reasons")
+    show_kept_reasons(summary.reasons)
     if not is_set:
         said = f'[[topics]] name = "{summary.topic}", value = "{summary.after}"'
         out.print(f"    the settings must say so, too: {said}", soft_wrap=True, markup=False)
