@@ -107,7 +107,8 @@ class LogDoorBackend(Protocol):
 
     def records(self, segment: RemoteSegment, *, start: int, max_bytes: int) -> Iterator[memoryview]:
         """Record batches v2 from offset ``start`` on, made as they are asked for; ends with the batch that reaches
-        ``max_bytes``, or at the segment's end. At least one batch. Batches extend over the gaps before them.
+        ``max_bytes``, or at the segment's end. At least one batch. Batches extend over the gaps before them; what lies
+        below the recorded log start is one too.
 
         Raises NoSuchSegment when the offsets lie below the recorded log start.
         """

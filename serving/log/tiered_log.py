@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.clock import Clock, SystemClock
 from engine.errors import Corrupt, FloebergError, Unavailable
+from engine.kafka_log.batch_writer import control_batches
 from engine.offset_range import OffsetRange
 from engine.reading.log_reader import LogReader
 from engine.table.proof.verifier import VerifiedRange, Verifier
@@ -124,7 +125,9 @@ class TieredLog:
             )
             # The first batch is made here, so that files that are gone are noticed while another view may help.
             first = next(batches)
-            return chain((first,), batches)
+            # A broker keeps the index that it asked for before the log start rose: its entries are still answered, by
+            # batches without a hole.
+            return chain(control_batches(OffsetRange(start=start, end=max(start, served.start))), (first,), batches)
 
         return self._with_table(segment, begin)
 

@@ -80,9 +80,14 @@ def cut_topics(stage: NativeStage, horizons: HorizonLoop) -> Iterator[tuple[str,
     """A tiered topic and a plain one, both cut at the same offset."""
     topics = ("cut", "cut-plain")
     history_of(stage, *topics)
+    # From here on the broker has the segment's index, of before the cut.
+    assert told_at(stage, topics[0], CUT) is None
     for topic in topics:
         cut(stage, topic, CUT)
     await_log_start(stage, horizons, topics[0], CUT)
+    with stage.closed_door():
+        # The door that opens again knows the new horizon.
+        pass
     return topics
 
 

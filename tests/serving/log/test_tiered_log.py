@@ -109,11 +109,23 @@ def test_segment_cut_by_the_log_start_is_read_from_there(stage: Stage) -> None:
     stage.store(500, 1000)
     cut = segment(0, 1000)
     found = coverage(stage.log.records(cut, start=0, max_bytes=1 << 30))
-    assert (found[0][0], found[-1][1]) == (500, 999)
+    assert (found[0], found[1][0], found[-1][1]) == ((0, 499, 0), 500, 999)
     grid = stage.log.offset_grid(cut)
     assert grid[0] == 500
     assert np.all(np.diff(grid) > 0)
     assert np.all(stage.log.time_index(cut)[1] >= 500)
+
+
+def test_index_of_before_the_log_start_rose_is_still_read_from(stored: Stage) -> None:
+    # Brokers keep the indexes of a segment for as long as it lives.
+    cut = segment(0, 1000)
+    entry = int(stored.log.offset_grid(cut)[0])
+    log_start = entry + 5
+    stored.writer.move_horizons(stored.table(), log_starts={0: log_start})
+    stored.log.release(cut)
+    found = coverage(stored.log.records(cut, start=entry, max_bytes=1 << 30))
+    assert [first for first, _, _ in found] == [entry, *(last + 1 for _, last, _ in found[:-1])]
+    assert (found[0], found[-1][1]) == ((entry, log_start - 1, 0), 999)
 
 
 def test_segment_below_the_log_start_is_gone_and_what_was_kept_for_it_released(stored: Stage) -> None:
@@ -128,7 +140,7 @@ def test_segment_below_the_log_start_is_gone_and_what_was_kept_for_it_released(s
     assert stored.log.auxiliary_state(segment(400, 1100)) == STATE
     with pytest.raises(NoSuchSegment):
         stored.log.records(segment(0, 1000), start=0, max_bytes=1)
-    assert coverage(stored.log.records(segment(0, 1100), start=0, max_bytes=1))[0][0] == 1000
+    assert coverage(stored.log.records(segment(0, 1100), start=0, max_bytes=1))[1][0] == 1000
 
 
 def test_read_past_the_table_is_unavailable(stored: Stage) -> None:
