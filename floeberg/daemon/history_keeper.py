@@ -5,35 +5,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
 from engine.clock import Clock
-from serving.status.daemon_status import DaemonStatus
 from serving.status.history import STEP_MS, History, Sample
+from serving.status.metrics import DaemonLook
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TieredAmounts:
-    """What tiering did since the start, whatever became of the partitions: ``log_bytes`` of batches became
-    ``file_bytes`` of Parquet."""
-
-    records: int = 0
-    log_bytes: int = 0
-    file_bytes: int = 0
 
 
 class Board(Protocol):
     """Where the samples are taken from."""
 
-    @property
-    def tiered(self) -> TieredAmounts: ...
-
-    def status(self) -> DaemonStatus: ...
+    def look(self) -> DaemonLook: ...
 
     def fetched(self) -> tuple[int, int]:
         """Answers of records so far, and their bytes."""
@@ -62,32 +48,39 @@ class HistoryKeeper:
 
     def sample(self) -> None:
         """Of the step that has just ended."""
-        status, tiered, (fetches, fetched_bytes) = self._board.status(), self._board.tiered, self._board.fetched()
-        partitions = status.partitions
+        look, (fetches, fetched_bytes) = self._board.look(), self._board.fetched()
+        totals = look.totals.values()
+        lag_records = behind_records = lag_ms = local_log_bytes = 0
+        ends: dict[str, tuple[int, int]] = {}
+        # Once over all, as thousands of partitions are quiet most of the time.
+        for part in look.partitions:
+            status, lag = part.status, part.status.lag_records
+            lag_records += lag
+            behind_records += lag if part.behind_ms else 0
+            lag_ms = max(lag_ms, part.lag_ms)
+            local_log_bytes += status.local_log_bytes
+            if status.stable_end is not None:
+                count, total = ends.get(status.topic, (0, 0))
+                ends[status.topic] = (count + 1, total + status.stable_end)
         now = Sample(
-            time_ms=(status.now_ms // STEP_MS - 1) * STEP_MS,
-            records=tiered.records,
-            log_bytes=tiered.log_bytes,
-            file_bytes=tiered.file_bytes,
+            time_ms=(look.status.now_ms // STEP_MS - 1) * STEP_MS,
+            records=sum(one.typed_rows + one.raw_rows + one.undecodable_rows for one in totals),
+            log_bytes=sum(one.log_bytes for one in totals),
+            file_bytes=sum(one.parquet_bytes for one in totals),
             fetches=fetches,
             fetched_bytes=fetched_bytes,
-            merged_bytes=status.compaction.written_bytes,
-            lag_records=sum(part.lag_records for part in partitions),
-            behind_records=sum(part.behind_records for part in partitions),
-            lag_ms=max((part.lag_ms for part in partitions), default=0),
-            local_log_bytes=sum(part.local_log_bytes for part in partitions),
+            merged_bytes=look.status.compaction.written_bytes,
+            lag_records=lag_records,
+            behind_records=behind_records,
+            lag_ms=lag_ms,
+            local_log_bytes=local_log_bytes,
         )
         self._history.keep(now.since(self._before))
         self._before = now
-        self._take_rates(status)
+        self._take_rates(ends)
 
-    def _take_rates(self, status: DaemonStatus) -> None:
-        """Of topics that have as many partitions as a step before."""
-        ends: dict[str, tuple[int, int]] = {}
-        for part in status.partitions:
-            if part.stable_end is not None:
-                count, total = ends.get(part.topic, (0, 0))
-                ends[part.topic] = (count + 1, total + part.stable_end)
+    def _take_rates(self, ends: Mapping[str, tuple[int, int]]) -> None:
+        """Of topics with as many partitions as a step before; ``ends``: how many by topic, and the sum of their ends."""
         now_ms = self._clock.monotonic_ms()
         seconds = max(1, now_ms - self._ends_at_ms) / 1000
         self.rates = {

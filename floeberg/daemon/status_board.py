@@ -16,7 +16,6 @@ from engine.table.merge.candidates import KeptRows
 from engine.topic_partition import TopicIdPartition
 from floeberg.daemon.backlog_watch import BacklogWatch
 from floeberg.daemon.bound_sources import open_file_bound
-from floeberg.daemon.history_keeper import TieredAmounts
 from floeberg.daemon.memory_use import MemoryUse
 from latest.latest_report import LatestReport
 from retention.horizon_loop import HorizonLoop
@@ -82,7 +81,7 @@ class StatusBoard:
         self._loops: tuple[LoopRecord, ...] = ()
         self.problems = ProblemMemory()
         self._memory = MemoryUse(clock)
-        self.metrics = Metrics(self._look, version=version, most_partitions=most_partitions)
+        self.metrics = Metrics(self.look, version=version, most_partitions=most_partitions)
 
     def watch_each_cycle(self, bounds: BoundSource) -> None:
         """Look at these bounds after each cycle, from the tiering thread: a disk that hangs must not hang the page."""
@@ -141,8 +140,8 @@ class StatusBoard:
         partitions = tuple(self._partition_status(report, now) for report, now in self._partitions_now())
         return replace(self._own_status(), partitions=partitions or self._stored)
 
-    def _look(self) -> DaemonLook:
-        """What metrics need: a whole status of every partition would take three quarters of a scrape."""
+    def look(self) -> DaemonLook:
+        """For metrics and history: a whole status of every partition would take three quarters of a scrape."""
         partitions = tuple(now for _, now in self._partitions_now()) or tuple(map(PartitionNow.of, self._stored))
         return DaemonLook(status=self._own_status(), partitions=partitions, totals=self._totals())
 
@@ -169,16 +168,6 @@ class StatusBoard:
             latest=_latest_status(self._latest()),
             loops=tuple(loop.state for loop in self._loops),
             memory_bytes=self._memory.bytes(),
-        )
-
-    @property
-    def tiered(self) -> TieredAmounts:
-        """What tiering did since the start."""
-        totals = list(self._totals().values())
-        return TieredAmounts(
-            records=sum(one.typed_rows + one.raw_rows + one.undecodable_rows for one in totals),
-            log_bytes=sum(one.log_bytes for one in totals),
-            file_bytes=sum(one.parquet_bytes for one in totals),
         )
 
     def fetched(self) -> tuple[int, int]:

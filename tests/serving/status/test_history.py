@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from floeberg.daemon.history_keeper import HistoryKeeper, TieredAmounts
+from floeberg.daemon.history_keeper import HistoryKeeper
 from serving.status.daemon_status import DaemonStatus, Phase
 from serving.status.history import MOST_POINTS, NAMES, SLOT_BYTES, SLOTS, STEP_MS, History, Sample, decode, encode
+from serving.status.metrics import DaemonLook
+from serving.status.topic_series import PartitionNow
 from tests.tiering.tiering_world import SettableClock
 from topics.partition_status import PartitionStatus
+from topics.topic_totals import TopicTotals
 
 NOON_MS = 1_700_000_000_000 // (8 * STEP_MS) * (8 * STEP_MS)
 NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
@@ -96,12 +98,17 @@ class Board:
     """A daemon's board, as a test has it."""
 
     def __init__(self) -> None:
-        part = PartitionStatus(topic="orders", partition=0, tiered_end=100, stable_end=150, lag_ms=4_000)
-        self.now = DaemonStatus(version="1", phase=Phase.RUNNING, started_ms=0, now_ms=NOON_MS + 5, partitions=(part,))
-        self.tiered = TieredAmounts(records=1_000, log_bytes=5_000, file_bytes=2_000)
         self.reads = (3, 900)
+        self.take(
+            NOON_MS + 5, stable_end=150, totals=TopicTotals(typed_rows=1_000, log_bytes=5_000, parquet_bytes=2_000)
+        )
 
-    def status(self) -> DaemonStatus:
+    def take(self, now_ms: int, *, stable_end: int, totals: TopicTotals) -> None:
+        part = PartitionStatus(topic="orders", partition=0, tiered_end=100, stable_end=stable_end, lag_ms=4_000)
+        now = DaemonStatus(version="1", phase=Phase.RUNNING, started_ms=0, now_ms=now_ms)
+        self.now = DaemonLook(status=now, partitions=(PartitionNow.of(part),), totals={"orders": totals})
+
+    def look(self) -> DaemonLook:
         return self.now
 
     def fetched(self) -> tuple[int, int]:
@@ -113,10 +120,9 @@ def test_keeper_keeps_what_was_done_in_each_step_and_how_fast_topics_grow() -> N
     keeper = HistoryKeeper(board, history, clock)
     keeper.sample()
     assert keeper.rates == {}
-    board.tiered = TieredAmounts(records=1_060, log_bytes=5_600, file_bytes=2_200)
     board.reads = (5, 1_000)
-    (part,) = board.now.partitions
-    board.now = replace(board.now, now_ms=NOON_MS + STEP_MS + 5, partitions=(replace(part, stable_end=450),))
+    totals = TopicTotals(typed_rows=1_050, raw_rows=7, undecodable_rows=3, log_bytes=5_600, parquet_bytes=2_200)
+    board.take(NOON_MS + STEP_MS + 5, stable_end=450, totals=totals)
     clock.ahead_ms += STEP_MS
     keeper.sample()
     last = history.last(NOON_MS + STEP_MS + 5)
