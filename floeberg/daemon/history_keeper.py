@@ -80,7 +80,7 @@ class HistoryKeeper:
         self._take_rates(ends)
 
     def _take_rates(self, ends: Mapping[str, tuple[int, int]]) -> None:
-        """Of topics with as many partitions as a step before; ``ends``: how many by topic, and the sum of their ends."""
+        """Of topics with as many partitions as a step before; ``ends``: how many by topic, and their ends' sum."""
         now_ms = self._clock.monotonic_ms()
         seconds = max(1, now_ms - self._ends_at_ms) / 1000
         self.rates = {
