@@ -25,6 +25,7 @@ class BacklogWatch:
         self._last_bytes = 0
         self._done_segments = 0
         self._left: dict[TopicIdPartition, int] = {}
+        self._noted: Sequence[PartitionReport] | None = None
         self.status: BacklogStatus | None = None
         """As of the last cycle; None while there is no backlog."""
 
@@ -37,6 +38,9 @@ class BacklogWatch:
         now_ms: int,
     ) -> None:
         """What a cycle found that ``began_ms``, and the ranges that it committed; none where it has only looked."""
+        if partitions is self._noted and not committed and self._since_ms is None:
+            return  # as most cycles over quiet partitions find them
+        self._noted = partitions
         left = {report.partition: report.status.ready_segments for report in partitions if report.status.ready_segments}
         total_bytes = sum(report.status.log_bytes for report in partitions)
         left_segments = sum(left.values())

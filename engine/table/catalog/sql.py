@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.update import RemoveSnapshotsUpdate, SetSnapshotRefUpdate, TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
-from sqlalchemy import event, text
+from sqlalchemy import bindparam, event, select, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError, SQLAlchemyError
 
 from engine.bounded_cache import BoundedCache
@@ -107,6 +107,24 @@ class KeptSqlCatalog(SqlCatalog):
     def __init__(self, name: str, **properties: str) -> None:
         self.kept = KeptMetadata()
         super().__init__(name, **properties)
+        columns = IcebergTables.metadata_location, IcebergTables.table_namespace, IcebergTables.table_name
+        row = select(*columns).where(
+            IcebergTables.catalog_name == self.name,
+            IcebergTables.table_namespace == bindparam("namespace"),
+            IcebergTables.table_name == bindparam("name"),
+        )
+        is_table = self._iceberg_type_filter()
+        self._row = row if is_table is None else row.where(is_table)
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """As the library's, by a statement that is made once, and without objects mapped to rows: a look at a table
+        that has not changed is mostly that."""
+        parts = Catalog.identifier_to_tuple(identifier)
+        with self.engine.connect() as connection:
+            row = connection.execute(self._row, {"namespace": ".".join(parts[:-1]), "name": parts[-1]}).first()
+        if row is None:
+            raise NoSuchTableError(f"Table does not exist: {'.'.join(parts)}")
+        return self._convert_orm_to_iceberg(row)
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]

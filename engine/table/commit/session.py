@@ -148,7 +148,9 @@ class TableSession:
     def open(self) -> TopicTable | None:
         """The table as the catalog has it now, or None. Raises as ``TableWriter.open``."""
         with self._turn(_Waiting()):
-            self._state = self._adopted(self._load())
+            table = self._load()
+            if not self._is_known(table):
+                self._state = self._adopted(table)
             return None if self._state is None else self._state.view
 
     @property
@@ -324,17 +326,22 @@ class TableSession:
 
     def _current(self, *, looks: bool) -> _State:
         """The state to decide on, Floeberg's own: the one in memory or the catalog's, adopted where that must be."""
-        known = self._state if self._state is not None and self._state.view.foreign is None else None
-        if known is not None and not looks:
-            return known
+        if self._state is not None and self._state.view.foreign is None and not looks:
+            return self._state
         table = self._load()
-        found = None if table is None else (tuple(table.name()), table.metadata_location)  # a rename moves no metadata
-        if known is not None and found == (known.view.identifier, known.view.metadata_location):
-            return known
+        if self._state is not None and self._is_known(table):
+            return self._state
         self._state = self._adopted(table)
         if self._state is None:
             raise Invalid("the topic's table is gone from the catalog", topic=self.topic)
         return self._state
+
+    def _is_known(self, table: Table | None) -> bool:
+        """Whether the state at hand is this one, and Floeberg's own."""
+        if table is None or self._state is None or self._state.view.foreign is not None:
+            return False
+        view = self._state.view
+        return (table.name(), table.metadata_location) == (view.identifier, view.metadata_location)  # renames move none
 
     def _adopted(self, table: Table | None) -> _State | None:
         self._state = None
