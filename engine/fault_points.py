@@ -77,6 +77,7 @@ class FaultPoint(StrEnum):
     # Sweep
     SIGHTINGS_KEPT = "sightings-kept"  # what was seen unnamed; nothing removed
     SWEEP_FENCED = "sweep-fenced"  # the table takes no file of before; none removed
+    SWEEP_FENCED_LATEST = "sweep-fenced-latest"  # nor the table of the newest records; none removed
     FILES_SWEPT = "files-swept"  # some; others of the same sweep still there
 
     # Topics that the broker has no more

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from engine.clock import Clock, thread_cpu_ms
-from engine.errors import FloebergError
+from engine.errors import FloebergError, Unavailable
 from engine.fault_points import FaultPoint, reach
 from engine.table.commit.writer import TableWriter
 from engine.table.latest.keyed_rows import stream_files
@@ -19,6 +19,9 @@ from engine.table.topic_table import TopicTable
 from latest.key_index import KeyIndex
 from latest.latest_limits import LatestLimits
 from latest.partition_work import PartitionWork, Prepared
+
+_OPENED_AT_MOST = 2
+"""The second look finds the ``__latest`` table that the first one made."""
 
 _log = structlog.get_logger(__name__)
 
@@ -56,6 +59,7 @@ class TopicLatest:
         self._manifests = ManifestReader()
         self._named = NamedFilesReader()
         self._last_partition = NO_PARTITION
+        self._known_table: str | None = None
 
     def turn(self, partitions: Collection[int] | None = None) -> LatestTurn:
         """One step of each of the ``partitions``, of all without, as far as one commit takes in.
@@ -65,17 +69,38 @@ class TopicLatest:
         """
         began_ms = thread_cpu_ms()
         turn = LatestTurn()
-        opened = self._writer.open(self.stream.topic, self.stream.topic_id)
-        if opened is not None:
-            self.stream = opened
-            self._bring_on(sorted(opened.ledger.keys() if partitions is None else partitions), turn)
+        latest = self._opened()
+        if latest is not None:
+            self._bring_on(latest, sorted(self.stream.ledger.keys() if partitions is None else partitions), turn)
         turn.cpu_ms = thread_cpu_ms() - began_ms
         return turn
 
-    def _bring_on(self, partitions: Collection[int], turn: LatestTurn) -> None:
+    def _opened(self) -> TopicTable | None:
+        """The ``__latest`` table, and ``stream`` as it is now; None where the topic has no table.
+
+        The topic's table is loaded when the other one was there: a sweep puts no fence on a table that is not, so what
+        an earlier state lists may be gone.
+        """
+        for _ in range(_OPENED_AT_MOST):
+            opened = self._writer.open(self.stream.topic, self.stream.topic_id)
+            if opened is None:
+                return None
+            self.stream = opened
+            latest = self._writer.ensure_latest(opened)
+            was_there, self._known_table = self._known_table == latest.uuid, latest.uuid
+            if was_there and latest.stream_swept <= opened.sequence_number:
+                return latest
+        raise Unavailable(
+            "the topic's table is at an earlier state than its __latest table has been brought to",
+            topic=self.stream.topic,
+            file=".".join(latest.identifier),
+            next_step="nothing; where somebody set the catalog back, drop the __latest table, without purging its "
+            "files: it is built again",
+        )
+
+    def _bring_on(self, latest: TopicTable, partitions: Collection[int], turn: LatestTurn) -> None:
         stream = self.stream
         files = stream_files(stream, self._manifests.files(stream))
-        latest = self._writer.ensure_latest(stream)
         named = self._named.files(latest)
         work = PartitionWork(
             stream=stream, latest=latest, index=self._index, limits=self._limits, attempt=self._clock.new_id()
@@ -110,7 +135,8 @@ class TopicLatest:
     def _committed(
         self, latest: TopicTable, prepared: dict[int, Prepared], work: PartitionWork, turn: LatestTurn
     ) -> TopicTable:
-        done = self._writer.name_files(latest, {partition: one.files for partition, one in prepared.items()})
+        planned = {partition: one.files for partition, one in prepared.items()}
+        done = self._writer.name_files(latest, planned, stream=self.stream)
         reach(FaultPoint.LATEST_COMMITTED)
         for (partition, one), outcome in zip(sorted(prepared.items()), done.outcomes, strict=True):
             if outcome is not Outcome.COMMITTED:

@@ -13,10 +13,10 @@ from engine.errors import Invalid
 from engine.table.catalog import access as catalogs
 from engine.table.catalog.access import Identifier
 from engine.table.loading import TableLoader
-from engine.table.properties import KIND_PROPERTY, LATEST_KIND, TOPIC_ID_PROPERTY
+from engine.table.properties import KIND_PROPERTY, LATEST_KIND, STREAM_SWEPT_PROPERTY, TOPIC_ID_PROPERTY
 from engine.table.reachability import NamedFiles, ReachableFiles
 from engine.table.states import newer_state
-from engine.table.topic_table import TopicTable
+from engine.table.topic_table import NEVER_SWEPT, TopicTable
 
 _GARBAGE_COLLECTED = "gc.enabled"
 """Iceberg's own table property: false where others, another catalog's branches say, may need what the table does not
@@ -35,6 +35,13 @@ class SweptState:
     def latest_name(self) -> str | None:
         """The name of the ``__latest`` table of a topic's own."""
         return next((".".join(table.name()) for table in self.related if _is_latest(table)), None)
+
+    @property
+    def latest_swept(self) -> int | None:
+        """Up to where the topic's ``__latest`` table takes no file any more (``TopicTable.stream_swept``); None where
+        there is none."""
+        told = (table.metadata.properties.get(STREAM_SWEPT_PROPERTY, "") for table in self.related if _is_latest(table))
+        return min((int(text) if text.isdecimal() else NEVER_SWEPT for text in told), default=None)
 
 
 class SweptTable:

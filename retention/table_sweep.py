@@ -39,6 +39,9 @@ from retention.unreferenced import OF_ONE_COMMIT, TableMoment
 
 _NOTHING = Amount()
 
+_NO_FENCE = 2**63
+"""Of a ``__latest`` table that is as far: one that was not there takes whatever it finds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepTurn:
@@ -109,10 +112,10 @@ class TableSweep:
         held = held_because(state)
         seen = self._sightings.load(state.view.location)
         plan = self._plan(state, seen, tell)
-        # As if the fence stood, which a turn puts up.
+        # As if the fences stood, which a turn puts up.
         fenced = replace(state.view, swept=state.view.sequence_number)
         found = Removal()
-        for _ in found.proven(plan.due, self._moment(replace(state, view=fenced))):
+        for _ in found.proven(plan.due, self._moment(replace(state, view=fenced), NEVER_SWEPT)):
             pass
         return SweepTurn.after(plan, found, held=held, latest=state.latest_name)
 
@@ -167,11 +170,12 @@ class TableSweep:
         fence = _fence_for(due, state.view)
         if fence is not None:
             self._writer.fence_sweep(state.view, fence, is_latest=self._is_latest)
-        waiting = iter(due)
-        moment, looked_ms = self._now(found)
+        unlisted, since = self._unlisted(due)
+        waiting = iter(unlisted)
+        moment, looked_ms = self._now(found, since)
         while moment is not None and (batch := list(islice(waiting, FILES_A_BATCH))):
             if self._clock.monotonic_ms() - looked_ms > PLAN_LASTS_MS:
-                moment, looked_ms = self._now(found)
+                moment, looked_ms = self._now(found, since)
                 if moment is None:
                     break
             found.delete(state.view.warehouse, state.view.topic, list(found.proven(batch, moment)))
@@ -180,14 +184,28 @@ class TableSweep:
             state.view.warehouse.remove_empty_folders(folder, unchanged_since_ms=changed_before_ms)
         return found
 
-    def _now(self, found: Removal) -> tuple[TableMoment | None, int]:
+    def _unlisted(self, due: Sequence[Due]) -> tuple[Sequence[Due], int]:
+        """The files that no state of the table names from the one on that is loaded now, as the fence stands, and its
+        sequence number. From now on the ``__latest`` table takes none that it found in an earlier one."""
+        state = self._table.load()
+        if held_because(state) is not None:
+            return (), _NO_FENCE
+        if state.latest_name is None:
+            return due, _NO_FENCE
+        named = self._table.named(state)
+        unlisted = [one for one in due if not named.is_named(one.file.path)]
+        if any(one.own.kind is FileKind.DATA for one in unlisted):
+            self._writer.fence_latest(state.view)
+        return unlisted, state.view.sequence_number
+
+    def _now(self, found: Removal, unlisted_since: int) -> tuple[TableMoment | None, int]:
         """The table at this moment, None where it may not be swept; and when that was, monotonic."""
         looked_ms = self._clock.monotonic_ms()
         state = self._table.load()
         found.held = held_because(state)
-        return (None if found.held is not None else self._moment(state)), looked_ms
+        return (None if found.held is not None else self._moment(state, unlisted_since)), looked_ms
 
-    def _moment(self, state: SweptState) -> TableMoment:
+    def _moment(self, state: SweptState, unlisted_since: int) -> TableMoment:
         view = state.view
         files = ManifestReader().files(view)
         return TableMoment(
@@ -203,6 +221,8 @@ class TableSweep:
             needed=Needed.by(view),
             swept=view.swept,
             sequence_number=view.sequence_number,
+            latest_swept=state.latest_swept,
+            unlisted_since=unlisted_since,
             now_ms=self._clock.now_ms(),
             grace_ms=self._limits.grace_ms,
             in_use=self._in_use(),

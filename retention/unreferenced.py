@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from engine.table.own_files import FileKind, OwnFiles
 from engine.table.reachability import Hashes, NamedFiles, holds
+from engine.table.topic_table import NEVER_SWEPT
 from engine.warehouse.warehouse import StoredFile
 from retention.sweep_planner import Due, Needed
 
@@ -42,8 +43,9 @@ class TableMoment:
 
     ``live`` hashes of the names of the newest snapshot's files, read by the sealed bytes of its manifests for this
     moment alone; ``needed`` None where nothing is, as of a table that was dropped; ``swept`` and ``sequence_number``
-    the table's; ``is_own_state``: whether a table metadata file, by its path, is of a commit of Floeberg's; ``in_use``:
-    paths that readers of this process have open.
+    the table's; ``latest_swept`` the fence of its ``__latest`` table, None where it has none, and ``unlisted_since``
+    the number of the state from which on none of the table's lists the file; ``is_own_state``: whether a table
+    metadata file, by its path, is of a commit of Floeberg's; ``in_use``: paths that readers of this process have open.
     """
 
     own: OwnFiles
@@ -52,6 +54,8 @@ class TableMoment:
     needed: Needed | None
     swept: int
     sequence_number: int
+    latest_swept: int | None = None
+    unlisted_since: int = NEVER_SWEPT
     now_ms: int
     grace_ms: int
     in_use: Set[str]
@@ -79,6 +83,8 @@ def reasons_to_keep(due: Due, at: TableMoment) -> Iterator[str]:
         yield "its grace is not over"
     if kind is FileKind.DATA and at.swept < seen.sequence_number:
         yield "a commit may take it still"
+    if kind is FileKind.DATA and at.latest_swept is not None and at.latest_swept < at.unlisted_since:
+        yield "a commit of the __latest table may name it still"
     if kind in OF_ONE_COMMIT and at.sequence_number <= seen.sequence_number:
         yield "the commit that it was made for may still land: the table has had none since"
     if kind is FileKind.STATE and not at.is_own_state(path):

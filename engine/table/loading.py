@@ -38,6 +38,7 @@ from engine.table.properties import (
     LATEST_KIND,
     LAYOUT_PROPERTY,
     SKIPPED_PREFIX,
+    STREAM_SWEPT_PROPERTY,
     SWEPT_PROPERTY,
     TABLE_FORMAT_VERSION,
     TOPIC_ID_PROPERTY,
@@ -179,6 +180,8 @@ class TableLoader:
                 lines=parse_lines(properties),
                 sequence_number=table.metadata.last_sequence_number,
                 swept=int(properties.get(SWEPT_PROPERTY, NEVER_SWEPT)),
+                stream_swept=int(properties.get(STREAM_SWEPT_PROPERTY, NEVER_SWEPT)),
+                uuid=str(table.metadata.table_uuid),
                 stream=stream_list(table.metadata, sealed_stream(table.metadata)),
                 last_column_id=table.metadata.last_column_id,
             )

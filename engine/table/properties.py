@@ -30,6 +30,9 @@ LATEST_KIND = "latest"
 SWEPT_PROPERTY = "floeberg.swept"
 """A sequence number: data files that were begun when the table had this one, or an older one, and that it does not
 name, may be gone; no commit takes one (commit/sweep_fence.py)."""
+STREAM_SWEPT_PROPERTY = f"{SWEPT_PROPERTY}_stream"
+"""Of a ``__latest`` table, a sequence number of the topic's: a data file that only states before that one listed, and
+that this table does not name, may be gone; no commit takes one."""
 COLUMNS_PROPERTY = "floeberg.columns"
 """Floeberg's own columns, ids and types, once another program has renamed, added or widened some of the table's."""
 

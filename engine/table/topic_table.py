@@ -243,9 +243,10 @@ class TopicTable:
     judged yet; ``manifest_seal`` what the snapshot's manifests were when it was committed, None where that is not
     known; ``stream`` the list of the files that only the stream has, None where there are none, or where somebody else
     changed it; ``sequence_number`` of the newest snapshot there ever was; ``swept``: files that were begun at this
-    number or before it, and that nothing names, may be gone. ``shown_schema`` are the columns as engines see them,
-    ``last_column_id`` the greatest id that any column ever had.
-    ``lines`` only a ``__latest`` table has, and no ledger.
+    number or before it, and that nothing names, may be gone; ``uuid`` no other table's. ``shown_schema`` are the
+    columns as engines see them, ``last_column_id`` the greatest id that any column ever had.
+    ``lines`` only a ``__latest`` table has, and no ledger, and ``stream_swept``: the number of a state of the topic's
+    table, of which those before listed files that may be gone.
     """
 
     identifier: tuple[str, ...]
@@ -274,6 +275,8 @@ class TopicTable:
     lines: Mapping[int, LatestLine] = field(default_factory=dict)
     sequence_number: int = 0
     swept: int = NEVER_SWEPT
+    stream_swept: int = NEVER_SWEPT
+    uuid: str = ""
     last_column_id: int = 0
 
     @property

@@ -28,6 +28,7 @@ NOT_ON_THE_WAY = {
     # Nor is anything swept within the first minute, and no topic here has a table of its newest records.
     FaultPoint.SIGHTINGS_KEPT,
     FaultPoint.SWEEP_FENCED,
+    FaultPoint.SWEEP_FENCED_LATEST,
     FaultPoint.FILES_SWEPT,
     FaultPoint.LATEST_DELETES_WRITTEN,
     FaultPoint.LATEST_COMMITTED,

@@ -160,6 +160,7 @@ def test_file_goes_where_no_reason_keeps_it(path: str) -> None:
         (AUXILIARY, replace(MOMENT, needed=replace(NEEDED, log_starts={0: 9})), "needs it without naming it"),
         (DATA, replace(MOMENT, now_ms=NOW_MS - 1), "grace is not over"),
         (DATA, replace(MOMENT, swept=2), "a commit may take it still"),
+        (DATA, replace(MOMENT, latest_swept=3, unlisted_since=4), "a commit of the __latest table may name it still"),
         (MANIFEST, replace(MOMENT, sequence_number=3), "may still land"),
         (STATE, replace(MOMENT, sequence_number=3), "may still land"),
         (SCHEMA, replace(MOMENT, sequence_number=3), "may still land"),

@@ -26,7 +26,7 @@ from engine.table.commit.change import Committed, ExpireSnapshots, OnCommit
 from engine.table.commit.erasure import EraseRecords
 from engine.table.commit.horizon_move import MoveHorizons
 from engine.table.commit.judge import check_older_incarnation, check_same, topic_id_of
-from engine.table.commit.latest_files import FollowColumns, NameFiles, PartitionNaming
+from engine.table.commit.latest_files import FenceStream, FollowColumns, NameFiles, PartitionNaming
 from engine.table.commit.range_append import AppendRanges, AppendResult, CommitResult, RangeAppend
 from engine.table.commit.replacement import FileReplacement, ReplaceDataFiles
 from engine.table.commit.retype import FooterDigests, RetypeTable
@@ -285,13 +285,14 @@ class TableWriter:
             session.find_or_create(create)
         return session.commit(FollowColumns(stream=table)).table
 
-    def name_files(self, table: TopicTable, planned: Mapping[int, PartitionNaming]) -> Committed:
+    def name_files(self, table: TopicTable, planned: Mapping[int, PartitionNaming], *, stream: TopicTable) -> Committed:
         """Change what a ``__latest`` table names, in one Iceberg commit; each partition stands or falls by itself.
 
-        ``table`` the state of it that this was planned on. Raises as ``commit``.
+        ``table`` the state of it that this was planned on, ``stream`` that of the topic's table, which was loaded when
+        the other was there. Raises as ``commit``.
         """
         session = self.latest_session(table.topic, table.topic_id)
-        return session.commit(NameFiles(planned, planned_on=table))
+        return session.commit(NameFiles(planned, planned_on=table, stream=stream))
 
     def fence_sweep(self, table: TopicTable, begun_at: int, *, is_latest: bool = False) -> TopicTable:
         """Take no data file any more that was begun at this sequence number or before: those that no snapshot of the
@@ -300,6 +301,12 @@ class TableWriter:
         fenced = session.commit(FenceSweep(begun_at)).table
         reach(FaultPoint.SWEEP_FENCED)
         return fenced
+
+    def fence_latest(self, stream: TopicTable) -> None:
+        """The ``__latest`` table names no file any more that states of the topic's table from before this one listed,
+        and it did not name by now. Raises as ``commit``."""
+        self.latest_session(stream.topic, stream.topic_id).commit(FenceStream(stream))
+        reach(FaultPoint.SWEEP_FENCED_LATEST)
 
     def _create(
         self,
