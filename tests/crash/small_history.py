@@ -157,10 +157,9 @@ class BrokersPart:
         return older
 
     def _leave_a_file(self) -> None:
-        """What a daemon leaves that died between writing a file and committing it."""
-        table = next(
-            one for one in TopicTables(TieringWorld.reopen(self.root).catalog, "kafka").all() if one.snapshot_id
-        )
+        """What a daemon leaves that died between writing a file and committing it, of a topic with a second table."""
+        tables = TopicTables(TieringWorld.reopen(self.root).catalog, "kafka").all()
+        table = next(one for one in tables if one.topic == "again" and one.snapshot_id)
         name = FileName(partition=0, range=OffsetRange(start=0, end=1), leader_epoch=0, attempt="left")
         table.warehouse.write_bytes(table.facts.data_path(name), b"nothing names this")
 
