@@ -22,10 +22,10 @@ def host_names(door: DoorSettings, section: str) -> HostNames:
 
 
 def status_access(settings: Settings) -> StatusAccess:
-    door = settings.table_door
+    door, metrics = settings.table_door, settings.metrics
     tokens = door.known_tokens
-    metrics_tokens = tuple(token.get_secret_value() for token in door.metrics_tokens)
-    may_scrape = () if door.metrics == "open" else (*tokens, *metrics_tokens)
+    metrics_tokens = tuple(token.get_secret_value() for token in metrics.tokens)
+    may_scrape = () if metrics.access == "open" else (*tokens, *metrics_tokens)
     return StatusAccess(tokens=tokens, metrics_tokens=may_scrape, hosts=host_names(door, "table_door"))
 
 

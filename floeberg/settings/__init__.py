@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -19,6 +19,7 @@ from engine.errors import Invalid
 from engine.formats.format_facts import AUTO
 from engine.table.history_limits import HistoryLimits
 from floeberg.settings.doors import LogDoorSettings, TableDoorSettings
+from floeberg.settings.secret import Tokens
 from floeberg.settings.section import PathList, Section
 from floeberg.settings.topic import TopicSettings
 from retention.sweep_limits import SHORTEST_GRACE_MS
@@ -94,11 +95,18 @@ class SparkSettings(Section):
 
 
 class MetricsSettings(Section):
-    """What ``/metrics`` says beside the totals of every topic."""
+    """``/metrics``, at the table door: what it says beside the totals of every topic, and to whom."""
 
     max_partitions: NonNegativeInt = MOST_PARTITIONS
     """How many partitions have series of their own. Where there are more, only those have that are behind or not well,
     the worst first."""
+
+    access: Literal["tokens", "open"] = "tokens"
+    """``tokens``: for whoever has a token of the table door, where it has some, or one of these. ``open``: for
+    everybody who reaches the door."""
+
+    tokens: Tokens = ()
+    """Each opens ``/metrics`` and nothing else."""
 
 
 class TieringSettings(Section):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 from pydantic_settings import NoDecode
@@ -123,9 +123,3 @@ class TableDoorSettings(DoorSettings):
 
     listen: Annotated[Listen, NoDecode] = Listen(host="127.0.0.1", port=7811)
     """The address to listen at, ``host:port``; port 0 takes a free one."""
-
-    metrics: Literal["tokens", "open"] = "tokens"
-    """``open``: ``/metrics`` asks for no token."""
-
-    metrics_tokens: Tokens = ()
-    """Secrets that open ``/metrics`` and nothing else."""

@@ -22,7 +22,7 @@ CONFIGURATION_ROOT = Path("/etc")
 
 DEFAULT_FILES = (Path("floeberg.toml"), Path("/etc/floeberg/floeberg.toml"))
 _MOST_PROBLEMS = 5
-_SECRETS = frozenset({"user", "password", "token", "tokens", "metrics_tokens"})
+_SECRETS = frozenset({"user", "password", "token", "tokens"})
 _Files = TypeVar("_Files", bound=Section)
 _SHORT_EXAMPLE = "start from examples/floeberg.toml; [broker] bootstrap and log_dirs are all it needs"
 

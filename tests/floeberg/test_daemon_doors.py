@@ -45,8 +45,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running,
         running_daemon(
             folder,
             monkeypatch,
+            top='[metrics]\ntokens = ["of-the-monitor"]\n',
             log_door=tls + tokens,
-            table_door=tls + tokens + 'metrics_tokens = ["of-the-monitor"]\nallowed_hosts = ["*.kafka.svc"]\n',
+            table_door=tls + tokens + 'allowed_hosts = ["*.kafka.svc"]\n',
             trust=authority.trust(),
         ) as running,
     ):

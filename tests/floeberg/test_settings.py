@@ -173,7 +173,7 @@ def test_whether_the_newest_records_have_a_table_reaches_the_rule(tmp_path: Path
         (LEAST + '[table_door]\ntokens = [""]\n', r"tokens.0 .*printable ASCII without spaces, and not empty"),
         (LEAST + '[log_door]\ntoken = "a"\ntokens = ["b"]\n', "log_door .*set token or tokens, not both"),
         (LEAST + '[table_door]\ntokens = [{env = "NO_SUCH"}]\n', "tokens.0 .*the environment has no NO_SUCH"),
-        (LEAST + '[table_door]\nmetrics = "all"\n', r"\[table_door\] metrics .*'tokens' or 'open'"),
+        (LEAST + '[metrics]\naccess = "all"\n', r"\[metrics\] access .*'tokens' or 'open'"),
         (LEAST + '[table_door.tls]\ncert_file = "c"\n', r"\[table_door\] tls.key_file .*is missing"),
         (LEAST + "[log_door]\nport = 3\n", r"\[log_door\] port .*is no setting"),
         (LEAST + "[tiering]\nmax_tasks_per_cycle = 0\n", r"max_tasks_per_cycle .*greater than 0, not 0"),
