@@ -8,7 +8,7 @@ import binascii
 import hashlib
 import hmac
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -155,8 +155,9 @@ GuardedEndpoint = Callable[[Request], Awaitable[Response]]
 
 
 class DoorGuard:
-    """``refusal`` answers who has none of the ``tokens`` (none at all: everybody is let in); ``problem`` makes an
-    error the door's answer, or raises it again where it was not foreseen, and ``unforeseen`` answers that.
+    """``refusal`` answers who has none of the ``tokens`` (none at all: everybody is let in), which are looked at with
+    each request; ``problem`` makes an error the door's answer, or raises it again where it was not foreseen, and
+    ``unforeseen`` answers that.
 
     ``hosts`` None: the door may be called by any name. ``takes_passwords``: a token may come as the password of
     HTTP's Basic scheme as well, which is what a browser asks a person for.
@@ -166,7 +167,7 @@ class DoorGuard:
         self,
         *,
         door: str,
-        tokens: Sequence[str],
+        tokens: Collection[str],
         metrics: DoorMetrics,
         refusal: Callable[[], Response],
         problem: Callable[[Request, Exception], Response],
@@ -175,7 +176,7 @@ class DoorGuard:
         takes_passwords: bool = False,
     ) -> None:
         self._door = door
-        self._tokens = [_digest(token) for token in tokens]
+        self._tokens = tokens
         self._hosts = hosts
         self._metrics = metrics
         self._refusal = refusal
@@ -202,7 +203,7 @@ class DoorGuard:
             return True
         given = _digest(self._token_of(request))
         # Every token is compared, in constant time: the answer's delay tells nothing about them.
-        matches = [hmac.compare_digest(given, known) for known in self._tokens]
+        matches = [hmac.compare_digest(given, _digest(known)) for known in self._tokens]
         return any(matches)
 
     async def _answer(self, endpoint: Endpoint, request: Request) -> Response:

@@ -19,7 +19,7 @@ from floeberg.daemon.assembly import TieringAssembly, assemble_tiering
 from floeberg.daemon.bound_sources import cache_bounds
 from floeberg.daemon.data_dir_lock import lock_data_dir
 from floeberg.daemon.door_access import exposures, host_names, refuse_open_doors, status_access
-from floeberg.daemon.door_token import log_door_tokens
+from floeberg.daemon.door_token import log_door_secrets
 from floeberg.daemon.end_request import EndRequest
 from floeberg.daemon.history_keeper import HistoryKeeper
 from floeberg.daemon.private_files import tightened
@@ -27,6 +27,7 @@ from floeberg.daemon.status_board import StatusBoard
 from floeberg.http.server import HttpServer
 from floeberg.settings import Settings
 from floeberg.settings.file_access import keep_private
+from floeberg.settings.secret import TokensInClear
 from floeberg.tables.stored_status import stored_partitions
 from floeberg.tables.topic_tables import TopicTables
 from serving.log.auxiliary_store import AuxiliaryStore
@@ -142,12 +143,13 @@ class Daemon:
     def _open_table_door(self, assembly: TieringAssembly, catalog: Catalog, source: PageSource) -> HttpServer:
         settings, board = self._settings, assembly.board
         door = settings.table_door
+        access = status_access(settings)
         view = CatalogView(catalog)
         routes = [
             *table_door_routes(
-                view, tokens=door.known_tokens, hosts=host_names(door, "table_door"), metrics=board.metrics.doors
+                view, tokens=access.tokens, hosts=host_names(door, "table_door"), metrics=board.metrics.doors
             ),
-            *status_routes(board.status, board.metrics, source, access=status_access(settings)),
+            *status_routes(board.status, board.metrics, source, access=access),
         ]
         server = HttpServer(routes, door.listen, setting="[table_door] listen", tls=door.tls)
         return self._resources.enter_context(server)
@@ -178,7 +180,7 @@ class Daemon:
         door = settings.log_door
         routes = create_log_door(
             watch,
-            tokens=log_door_tokens(settings),
+            tokens=TokensInClear(*log_door_secrets(settings)),
             hosts=host_names(door, "log_door"),
             commits=commits,
             metrics=metrics,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from engine.errors import Invalid
 from floeberg.settings import Settings
 from floeberg.settings.doors import DoorSettings
+from floeberg.settings.secret import TokensInClear
 from serving.host_names import HostNames
 from serving.status.routes import StatusAccess
 
@@ -23,9 +24,8 @@ def host_names(door: DoorSettings, section: str) -> HostNames:
 
 def status_access(settings: Settings) -> StatusAccess:
     door, metrics = settings.table_door, settings.metrics
-    tokens = door.known_tokens
-    metrics_tokens = tuple(token.get_secret_value() for token in metrics.tokens)
-    may_scrape = () if metrics.access == "open" else (*tokens, *metrics_tokens)
+    may_scrape = () if metrics.access == "open" else TokensInClear(*door.tokens, *metrics.tokens)
+    tokens = TokensInClear(*door.tokens)
     return StatusAccess(tokens=tokens, metrics_tokens=may_scrape, hosts=host_names(door, "table_door"))
 
 

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import secrets
 
+from pydantic import SecretStr
+
 from engine.durable_file import write_durably
 from engine.errors import Unavailable
 from engine.fault_points import FaultPoint
 from floeberg.settings import Settings
+from floeberg.settings.secret import TokensInClear
+from floeberg.settings.token_file import TokenFile
 
 TOKEN_FILE = "log_door.token"
 _TOKEN_BYTES = 24
 
 
 def log_door_tokens(settings: Settings) -> tuple[str, ...]:
+    """``log_door_secrets`` in clear, as they are now. The first is what programs of ours use."""
+    return tuple(TokensInClear(*log_door_secrets(settings)))
+
+
+def log_door_secrets(settings: Settings) -> tuple[SecretStr, ...]:
     """The tokens of the settings, or the one kept in ``data_dir``, made at the first call; readable by its owner only.
 
-    The first is what programs of ours use. Raises ``Unavailable`` when the file can't be read or made.
+    Raises ``Unavailable`` when the file can't be read or made.
     """
     if settings.log_door.tokens:
-        return settings.log_door.known_tokens
+        return settings.log_door.tokens
     path = settings.data_dir / TOKEN_FILE
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
@@ -33,10 +42,10 @@ def log_door_tokens(settings: Settings) -> tuple[str, ...]:
                 synced=FaultPoint.DOOR_TOKEN_WRITTEN,
                 named=FaultPoint.DOOR_TOKEN_NAMED,
             )
-        return (path.read_text().strip(),)
-    except OSError as error:
+        return (TokenFile(path),)
+    except (OSError, ValueError) as error:
         raise Unavailable(
-            f"The log door's token can't be kept: {error.strerror}",
+            f"The log door's token can't be kept: {getattr(error, 'strerror', None) or error}",
             file=str(path),
             next_step="set [log_door] tokens, or let the daemon's user write data_dir",
         ) from error

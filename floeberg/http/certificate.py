@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 
 import structlog
 
 from engine.errors import Invalid
 from floeberg.settings.doors import DoorSettings, TlsSettings
+from floeberg.settings.file_state import FileState, file_state
 
 LOOK_AGAIN_SECONDS = 1.0
 """Between two looks at the files; only who connects makes one."""
@@ -57,20 +57,12 @@ class Certificate:
             ) from error
         return context
 
-    def _state(self) -> tuple[tuple[int, int, int] | None, ...]:
-        return tuple(map(_file_state, (self._settings.cert_file, self._settings.key_file)))
+    def _state(self) -> tuple[FileState, ...]:
+        return tuple(map(file_state, (self._settings.cert_file, self._settings.key_file)))
 
 
 def _no_password() -> str:
     raise ValueError("the key has a password")
-
-
-def _file_state(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def client_trust(door: DoorSettings) -> ssl.SSLContext:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
-from pydantic import SecretStr
 
 from engine.broker import Broker
 from engine.clock import Clock
@@ -25,7 +24,7 @@ from engine.topic_partition import TopicIdPartition
 from engine.trial_topic import TrialTopic
 from floeberg.daemon.client import ask_daemon
 from floeberg.daemon.daemon import Daemon
-from floeberg.daemon.door_token import log_door_tokens
+from floeberg.daemon.door_token import log_door_secrets
 from floeberg.http.certificate import client_trust
 from floeberg.native.lines import BrokerFacts
 from floeberg.processes.free_ports import free_ports
@@ -140,7 +139,7 @@ def _settings(settings: Settings, folder: Path, topic: str) -> Settings:
     """Of the daemon that runs for the canary: the user's log door and broker, everything else in ``folder``. Nothing is
     put into the spool beside the broker's log directories."""
     (port,) = free_ports(1)
-    tokens = tuple(map(SecretStr, log_door_tokens(settings)))
+    tokens = log_door_secrets(settings)
     return settings.model_copy(
         update={
             "data_dir": folder,

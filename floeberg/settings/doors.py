@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from pydantic_settings import NoDecode
 
-from floeberg.settings.secret import Tokens
+from floeberg.settings.secret import Tokens, TokensInClear
 from floeberg.settings.section import Section, TextList
 
 
@@ -106,8 +106,8 @@ class DoorSettings(Section):
 
     @property
     def known_tokens(self) -> tuple[str, ...]:
-        """In clear."""
-        return tuple(token.get_secret_value() for token in self.tokens)
+        """In clear, as they are now."""
+        return tuple(TokensInClear(*self.tokens))
 
 
 class LogDoorSettings(DoorSettings):

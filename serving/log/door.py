@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -74,7 +74,7 @@ class LogDoor:
         self,
         backend: LogDoorBackend,
         *,
-        tokens: Sequence[str],
+        tokens: Collection[str],
         hosts: HostNames | None,
         commits: CommitSignal,
         limits: LogDoorLimits,
@@ -205,7 +205,7 @@ class LogDoor:
 def create_log_door(
     backend: LogDoorBackend,
     *,
-    tokens: Sequence[str],
+    tokens: Collection[str],
     commits: CommitSignal,
     hosts: HostNames | None = None,
     limits: LogDoorLimits | None = None,

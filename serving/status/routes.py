@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -29,8 +29,8 @@ class StatusAccess:
     """Who may look: with any of ``tokens`` at all of it, with any of ``metrics_tokens`` at the metrics; where there are
     none, everybody. ``hosts`` None: whatever name they call it by."""
 
-    tokens: Sequence[str] = ()
-    metrics_tokens: Sequence[str] = ()
+    tokens: Collection[str] = ()
+    metrics_tokens: Collection[str] = ()
     hosts: HostNames | None = None
 
 
@@ -79,7 +79,7 @@ def status_routes(
     ]
 
 
-def _guard(tokens: Sequence[str], hosts: HostNames | None, metrics: Metrics) -> DoorGuard:
+def _guard(tokens: Collection[str], hosts: HostNames | None, metrics: Metrics) -> DoorGuard:
     return DoorGuard(
         door=DOOR,
         tokens=tokens,

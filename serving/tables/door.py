@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -48,7 +48,7 @@ Endpoint = Callable[[Request], Response]
 def table_door_routes(
     catalog: CatalogView,
     *,
-    tokens: Sequence[str] = (),
+    tokens: Collection[str] = (),
     hosts: HostNames | None = None,
     metrics: DoorMetrics | None = None,
 ) -> list[BaseRoute]:
