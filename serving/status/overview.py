@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
-from serving.status.backlog import backlog_line
 from serving.status.daemon_status import FILE_REASONS, DaemonStatus
+from serving.status.head_texts import daemon_texts, total_texts
 from serving.status.history import STEP_MS, SUMS, Sample
 from serving.status.page import gone_line, size_text
 from serving.status.told_problems import RememberedProblem, ToldProblem, problems_of_partitions, told_problems
@@ -95,27 +95,20 @@ def head_of(status: DaemonStatus, rows: Sequence[Row], around: Surroundings = NO
     shown = {problem.key for problem in problems}
     since_ms = {one.problem.key: one.first_ms for one in around.remembered}
     over = [one for one in around.remembered if one.problem.key not in shown]
+    files = files_of(status)
+    totals = total_texts(
+        totals_of(rows, around), around.day, now_ms=status.now_ms, are_sizes_known=files["looked_at"] > 0
+    )
     return {
         "now_ms": status.now_ms,
-        "daemon": {
-            "version": status.version,
-            "phase": str(status.phase),
-            "healthy": status.is_healthy,
-            "cluster": status.cluster_id,
-            "uptime_ms": status.uptime_ms,
-            "cycles": status.cycle_count,
-            "commits": status.commit_count,
-            "backlog": None if status.backlog is None else backlog_line(status.backlog),
-            "memory_bytes": sum(status.memory_bytes.values()),
-        },
-        "totals": totals_of(rows, around),
-        "day": dict(around.day),
+        "healthy": status.is_healthy,
+        "texts": daemon_texts(status) | totals,
         "problems": [_told(one, since_ms=since_ms.get(one.key)) for one in problems[:MOST_PROBLEMS]],
         "more_problems": max(0, len(problems) - MOST_PROBLEMS),
         "over": [_told(one.problem, since_ms=one.first_ms, last_ms=one.last_ms) for one in over[:MOST_PROBLEMS]],
         "loops": [asdict(loop) | {"now": _loop_now(loop.name, status)} for loop in status.loops],
         "held": [*status.compaction.held[:MOST_PROBLEMS]],
-        "files": files_of(status),
+        "files": files,
         "bounds": [[bound.name, bound.used, bound.limit] for bound in status.bounds],
     }
 
@@ -250,7 +243,15 @@ def _partition_row(part: PartitionStatus, now_ms: int) -> Row:
 
 
 def _told(problem: ToldProblem, *, since_ms: int | None, last_ms: int | None = None) -> dict[str, Any]:
-    told = asdict(problem) | {"since_ms": since_ms}
+    more = problem.count - len(problem.places)
+    places = [*problem.places, *([f"and {more:,} more"] if more > 0 and problem.places else [])]
+    told = {
+        "text": problem.text,
+        "where": "; ".join(places),
+        "next_step": problem.next_step,
+        "entry": problem.entry,
+        "since_ms": since_ms,
+    }
     return told if last_ms is None else told | {"last_ms": last_ms}
 
 

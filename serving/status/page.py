@@ -15,53 +15,20 @@ from topics.gone_topic_status import GoneTopicStatus
 def status_page(template: str, head: Mapping[str, Any], addresses: Mapping[str, str]) -> str:
     """The page as HTML text: ``head`` as ``overview.head_of`` makes it, ``addresses`` of the page's files by the names
     that ``template`` has for them. Everything that comes from outside (topic names, messages) is escaped."""
-    daemon = head["daemon"]
-    values = {
-        "version": daemon["version"],
-        "phase": daemon["phase"],
-        "uptime": duration_text(daemon["uptime_ms"]),
-        "health": "healthy" if daemon["healthy"] else "needs a look",
-        "mood": "good" if daemon["healthy"] else "bad",
-        "backlog": f"A backlog: {daemon['backlog']}" if daemon["backlog"] else "",
-        "cluster": daemon["cluster"] or "not known yet",
-        **_total_texts(head),
-    }
-    texts = {name: escape(str(value)) for name, value in values.items()}
+    texts = {name: escape(text) for name, text in head["texts"].items()}
+    problems = "".join(_problem(one) for one in head["problems"])
     return Template(template).substitute(
-        texts, problems="".join(_problem(one) for one in head["problems"]), **addresses
+        texts, mood="good" if head["healthy"] else "bad", problems=problems, **addresses
     )
 
 
 def _problem(problem: Mapping[str, Any]) -> str:
-    """As page.js makes it too."""
-    places = "; ".join(problem["places"])
-    more = problem["count"] - len(problem["places"])
-    where = places + (f"; and {more:,} more" if more > 0 and places else "")
-    step = problem["next_step"]
+    where, step = problem["where"], problem["next_step"]
     parts = [f"<h3>{escape(problem['text'])}</h3>"]
     parts += [f"<p class='where'>{escape(where)}</p>"] if where else []
     parts += [f"<p class='step'><b>What to do:</b> {escape(step)}</p>"] if step else []
     parts.append(f"<p><a href='runbook#{escape(problem['entry'])}'>What it means, in the runbook</a></p>")
     return f"<li class='problem'>{''.join(parts)}</li>"
-
-
-def _total_texts(head: Mapping[str, Any]) -> dict[str, str]:
-    """By the names that the template has for them; the same as page.js makes."""
-    totals, day, now_ms = head["totals"], head["day"], head["now_ms"]
-    log_bytes, file_bytes = day["log_bytes"], day["file_bytes"]
-    rate, waits_since_s = totals["records_per_s"], totals["waits_since_s"]
-    waits = "" if waits_since_s is None else f"the oldest for {duration_text(now_ms - waits_since_s * 1000)}"
-    return {
-        "stored": f"{totals['stored']:,}",
-        "stored_more": f"{totals['topics']:,} topics, {totals['partitions']:,} partitions",
-        "lag": f"{totals['local']:,}",
-        "lag_more": f"{totals['behind']:,} behind" if totals["behind"] else waits or "nothing waits",
-        "rate": "-" if rate is None else f"{rate:,.0f}",
-        "saved": f"{1 - file_bytes / log_bytes:.0%}" if file_bytes < log_bytes else "nothing yet" if log_bytes else "-",
-        "saved_more": f"{size_text(log_bytes)} of log, {size_text(file_bytes)} of Parquet in a day",
-        "table": size_text(totals["live_bytes"]) if head["files"]["looked_at"] else "-",
-        "table_more": f"{size_text(totals['local_log_bytes'])} in the local log",
-    }
 
 
 def compaction_lines(compaction: CompactionStatus, *, now_ms: int) -> tuple[str, ...]:
@@ -111,6 +78,11 @@ def latest_lines(latest: LatestStatus, *, now_ms: int) -> tuple[str, ...]:
         f"{latest.tables:,} tables, {latest.behind_offsets:,} offsets behind",
         f"{latest.rows:,} rows in {latest.commits:,} commits, {latest.builds:,} partitions built whole; {when}",
     )
+
+
+def count_text(count: int, one: str) -> str:
+    """``1 topic``, ``2,000 topics``."""
+    return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
 
 
 def size_text(size_bytes: float) -> str:

@@ -58,7 +58,7 @@ def test_daemon_tells_of_its_doors_its_bounds_and_a_warehouse_that_goes_and_come
     assert list(loops) == ["tiering", "compaction", "repair", "horizons", "sweeps", "latest"]
     assert loops["tiering"]["worked_ms"] <= loops["tiering"]["looked_ms"]
     running.until(lambda: running.status()["loops"][1]["looked_ms"] is not None)
-    assert httpx.get(f"{running.table_door}/page/overview", timeout=60).json()["totals"]["stored"] == 20
+    assert httpx.get(f"{running.table_door}/page/overview", timeout=60).json()["texts"]["stored"] == "20"
     with moved_away(world.root / "data" / "warehouse"):
         world.produce(world.bad, world.good)
         running.until(lambda: not running.status()["healthy"])

@@ -84,7 +84,7 @@
     if (focused && focused !== document.activeElement && parent.contains(focused)) focused.focus();
   }
 
-  // ---- problems and totals ----
+  // ---- problems, and texts as the daemon has them ----
 
   function problemNode() {
     return make("li", { class: "problem" }, make("h3"), make("p", { class: "where" }), make("p", { class: "step" }),
@@ -94,11 +94,9 @@
   function fillProblem(node, problem) {
     const [title, where, step, link] = node.children;
     put(title, problem.text);
-    const more = problem.count - problem.places.length;
-    const places = problem.places.join("; ") + (more > 0 && problem.places.length ? `; and ${whole(more)} more` : "");
     const times = problem.last_ms ? `over, seen last ${ago(problem.last_ms)}`
       : problem.since_ms ? `for ${duration(now() - problem.since_ms)}` : "";
-    put(where, [places, times].filter(Boolean).join(" · "));
+    put(where, [problem.where, times].filter(Boolean).join(" · "));
     put(step, problem.next_step ? `What to do: ${problem.next_step}` : "");
     step.hidden = !problem.next_step;
     give(link.firstChild, "href", `runbook#${problem.entry}`);
@@ -122,30 +120,10 @@
     document.title = count ? `(${count}) Floeberg` : "Floeberg";
   }
 
-  function showTotals(head) {
-    const { daemon, totals, day } = head;
-    put($("version"), daemon.version);
-    put($("health"), daemon.healthy ? "healthy" : "needs a look");
-    give($("health"), "class", `pill ${daemon.healthy ? "good" : "bad"}`);
-    put($("life"), `${daemon.phase} for ${duration(daemon.uptime_ms)}`);
-    put($("backlog"), daemon.backlog ? `A backlog: ${daemon.backlog}` : "");
-    put($("cluster"), daemon.cluster || "not known yet");
-    put($("fresh"), `${many(daemon.commits, "commit", "commits")} since the start · ${size(daemon.memory_bytes)} of memory · as of ${
-      new Date(head.now_ms).toLocaleTimeString()}`);
-    const waits = totals.waits_since_s === null ? "nothing waits" : `the oldest for ${sinceSeconds(totals.waits_since_s)}`;
-    const texts = {
-      stored: whole(totals.stored),
-      stored_more: `${many(totals.topics, "topic", "topics")}, ${many(totals.partitions, "partition", "partitions")}`,
-      lag: whole(totals.local),
-      lag_more: totals.behind ? `${whole(totals.behind)} behind` : waits,
-      rate: totals.records_per_s === null ? "–" : few(totals.records_per_s),
-      rate_more: totals.bytes_per_s === null ? "over the last half minute" : `${size(totals.bytes_per_s)} of log a second`,
-      saved: saved(day),
-      saved_more: `${size(day.log_bytes)} of log, ${size(day.file_bytes)} of Parquet in a day`,
-      table: head.files.looked_at ? size(totals.live_bytes) : "–",
-      table_more: `${size(totals.local_log_bytes)} in the local log`,
-    };
-    for (const node of document.querySelectorAll("[data-total]")) put(node, texts[node.dataset.total]);
+  function showTexts(head) {
+    give($("health"), "class", `pill ${head.healthy ? "good" : "bad"}`);
+    for (const node of document.querySelectorAll("[data-text]")) put(node, head.texts[node.dataset.text]);
+    put($("as-of"), ` · as of ${new Date(head.now_ms).toLocaleTimeString()}`);
   }
 
   // ---- topics and partitions ----
@@ -465,7 +443,7 @@
   function show() {
     const head = state.head;
     showProblems(head);
-    showTotals(head);
+    showTexts(head);
     showTopics();
     showLoops(head);
     showFiles(head);

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from engine.clock import SystemClock
 from engine.errors import Corrupt, Unavailable
 from serving.status.daemon_status import FILE_REASONS, DaemonStatus
+from serving.status.head_texts import NONE
 from serving.status.history import STEP_MS, History, Sample
 from serving.status.metrics import DaemonLook, Metrics
 from serving.status.overview import TOPIC_COLUMNS
@@ -65,7 +66,7 @@ def test_second_look_brings_only_topics_that_changed_and_a_topic_that_went_all_o
     first = client.get("/page/overview").json()
     assert first["whole"]
     assert len(first["topics"]) == 20
-    assert first["totals"]["partitions"] == 40
+    assert first["texts"]["stored_more"] == "20 topics, 40 partitions"
     stage.change("orders", 1, stable_end=10**9)
     second = client.get("/page/overview", params={"since": first["version"]}).json()
     assert not second["whole"]
@@ -141,23 +142,31 @@ def test_page_without_script_names_problems_and_totals_escaped() -> None:
     assert "look &lt;here&gt;" in text
     assert "topic &lt;script&gt;, partition 0" in text
     assert "href='runbook#partition-stopped'" in text
-    assert "3 topics" not in text
     assert "4 topics, 6 partitions" in text
     assert "needs a look" in text
     assert "<script>" not in text
 
 
+def test_one_of_a_kind_is_told_in_the_singular_and_more_in_the_plural() -> None:
+    for topics, partitions, words in ((1, 1, "1 topic, 1 partition<"), (1, 2, "1 topic, 2 partitions<")):
+        assert f'data-text="stored_more">{words}' in client_of(made_up(topics, partitions)).get("/").text
+    stage = made_up(1, 1)
+    for commits, words in ((1, ">1 commit since"), (1_200, ">1,200 commits since")):
+        stage.status = replace(stage.status, commit_count=commits)
+        assert words in client_of(stage).get("/").text
+
+
 def test_files_larger_than_their_log_are_no_saving_and_tables_nobody_looked_at_have_no_size() -> None:
     stage = made_up(1, 1)
-    assert re.search(r'data-total="saved">\d\d%<', client_of(stage).get("/").text)
+    assert re.search(r'data-text="saved">\d\d%<', client_of(stage).get("/").text)
     stage.history = History()
     for step, (log_bytes, file_bytes) in enumerate(((0, 0), (100, 700))):
         time_ms = stage.status.now_ms // STEP_MS * STEP_MS - step * STEP_MS
         stage.history.keep(Sample(time_ms=time_ms, log_bytes=log_bytes, file_bytes=file_bytes))
-        assert f'data-total="saved">{"nothing yet" if step else "-"}<' in client_of(stage).get("/").text
-    assert 'data-total="table">3.0 GiB<' in client_of(stage).get("/").text
+        assert f'data-text="saved">{"nothing yet" if step else NONE}<' in client_of(stage).get("/").text
+    assert 'data-text="table">3.0 GiB<' in client_of(stage).get("/").text
     stage.status = replace(stage.status, sweeps=())
-    assert 'data-total="table">-<' in client_of(stage).get("/").text
+    assert f'data-text="table">{NONE}<' in client_of(stage).get("/").text
 
 
 def test_everything_is_sent_with_its_type_and_may_load_nothing_from_elsewhere() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -148,6 +149,19 @@ CONTRASTS = """() => {
     });
 }"""
 """Texts with a contrast below 4.5 to what is behind them (WCAG 2.2, 1.4.3)."""
+
+
+def test_script_shows_the_words_that_the_page_was_sent_with(browser: Browser) -> None:
+    stage = made_up(1, 1)
+    stage.change("orders", 0, lag_ms=0)
+    with shown(browser, stage) as page:
+        sent = dict(re.findall(r'data-text="(\w+)"[^>]*>([^<]*)<', page.request.get(stage.url).text()))
+        assert sent["stored_more"] == "1 topic, 1 partition"
+        read = "all => Object.fromEntries(all.map(one => [one.dataset.text, one.textContent]))"
+        assert page.locator("[data-text]").evaluate_all(read) == sent
+        stage.status = replace(stage.status, commit_count=1, cluster_id="another")
+        page.get_by_text("1 commit since the start").wait_for()
+        assert page.locator("[data-text=cluster]").text_content() == "another"
 
 
 def test_phone_shows_everything_without_scrolling_sideways(browser: Browser) -> None:
