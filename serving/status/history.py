@@ -20,8 +20,8 @@ STEP_MS = 30_000
 SLOTS = 2_880
 """A day."""
 
-MOST_POINTS = 360
-"""In one answer; of a longer time several samples become one point."""
+MOST_POINTS = 180
+"""In one answer: about as many as a chart is wide. Of a longer time several samples become one point."""
 
 _MAGIC: Final = b"FLH1"
 _log = structlog.get_logger(__name__)

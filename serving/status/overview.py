@@ -24,7 +24,6 @@ MOST_PROBLEMS: Final = 20
 
 TOPIC_COLUMNS: Final = (
     "topic",
-    "table",
     "format",
     "mode",
     "partitions",
@@ -37,11 +36,9 @@ TOPIC_COLUMNS: Final = (
     "behind",
     "waits_since_s",
     "behind_since_s",
-    "rows",
     "log_bytes",
     "file_bytes",
     "local_log_bytes",
-    "spool_bytes",
     "reason_rows",
     "awaiting_rows",
     "live_bytes",
@@ -49,11 +46,10 @@ TOPIC_COLUMNS: Final = (
 )
 """``expired`` to ``local`` count offsets, and ``_since_s`` are seconds since the epoch."""
 
-_ADDED: Final = [name for name in TOPIC_COLUMNS[4:] if not name.endswith(("_since_s", "_per_s"))]
+_ADDED: Final = [name for name in TOPIC_COLUMNS[3:] if not name.endswith(("_since_s", "_per_s"))]
 
 PARTITION_COLUMNS: Final = (
     "partition",
-    "mode",
     "led",
     "expired_end",
     "tiered_start",
@@ -62,13 +58,9 @@ PARTITION_COLUMNS: Final = (
     "verified_end",
     "table_start",
     "stable_end",
-    "waits_since_s",
     "behind_since_s",
-    "rows",
     "local_log_bytes",
     "spool_bytes",
-    "at_risk_bytes",
-    "reason_rows",
     "awaiting_rows",
     "waiting",
     "problem",
@@ -168,7 +160,6 @@ def _topic_row(topic: str, parts: Sequence[PartitionStatus], now_ms: int, live_b
     modes = {part.native for part in parts}
     return (
         topic,
-        next((part.table for part in parts if part.table is not None), None),
         next((part.value_format for part in parts if part.value_format is not None), None),
         "both" if len(modes) > 1 else _mode(parts[0]),
         len(parts),
@@ -197,11 +188,9 @@ def _amounts(part: PartitionStatus) -> tuple[int, ...]:
         (part.verified_end or 0) - (part.verified_start or 0),
         part.lag_records,
         part.behind_records,
-        part.rows,
         part.log_bytes,
         part.file_bytes,
         part.local_log_bytes,
-        part.spool_bytes,
         part.reason_rows,
         part.awaiting_rows,
     )
@@ -219,7 +208,6 @@ def _partition_row(part: PartitionStatus, now_ms: int) -> Row:
     told = next(problems_of_partitions((part,)), None)
     return (
         part.partition,
-        _mode(part),
         part.leader_here,
         _expired_end(part),
         part.tiered_start,
@@ -228,13 +216,9 @@ def _partition_row(part: PartitionStatus, now_ms: int) -> Row:
         part.verified_end,
         part.table_start,
         part.stable_end,
-        _since_s(now_ms, part.lag_ms),
         _since_s(now_ms, part.behind_ms),
-        part.rows,
         part.local_log_bytes,
         part.spool_bytes,
-        part.at_risk_bytes,
-        part.reason_rows,
         part.awaiting_rows,
         part.waiting,
         None if told is None else told.text + (f". Next: {told.next_step}" if told.next_step else ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from dataclasses import dataclass
 from importlib import resources
 
@@ -14,9 +15,11 @@ FOLDER = resources.files("serving.status") / "static"
 
 CONTENT_TYPES = {
     "page.js": "text/javascript; charset=utf-8",
+    "nodes.js": "text/javascript; charset=utf-8",
+    "partitions.js": "text/javascript; charset=utf-8",
+    "words.js": "text/javascript; charset=utf-8",
     "page.css": "text/css; charset=utf-8",
     "uPlot.iife.min.js": "text/javascript; charset=utf-8",
-    "uPlot.min.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 
@@ -54,7 +57,7 @@ class PageFile:
 
     @classmethod
     def read(cls, name: str) -> PageFile:
-        content = (FOLDER / name).read_bytes()
+        content = _lean(name, (FOLDER / name).read_text()).encode()
         return cls(
             content=content,
             compressed=gzip.compress(content, mtime=0),
@@ -82,6 +85,16 @@ class PageFiles:
             name.split(".")[0].lower() + "_" + name.rsplit(".", 1)[1]: f"page/{name}?v={file.digest}"
             for name, file in self.files.items()
         }
+
+
+def _lean(name: str, text: str) -> str:
+    """Without comments and the white space that only people need. uPlot's files are so already."""
+    if name == "page.css":
+        return re.sub(r"/\*.*?\*/|\s*([{};,])\s*|(?<=:) ", r"\1", text)
+    if name.endswith(".js") and not name.startswith("uPlot"):
+        lines = (line.strip() for line in text.splitlines())
+        return "\n".join(line for line in lines if line and not line.startswith("//"))
+    return text
 
 
 def packed(

@@ -34,7 +34,8 @@ def page_endpoints(source: PageSource) -> Mapping[str, Callable[[Request], Respo
         return packed(request, text.encode(), _HTML, _NOT_KEPT)
 
     def overview(request: Request) -> Response:
-        return _packed_json(request, source.overview(request.query_params.get("since")))
+        since, most = request.query_params.get("since"), _number(request, "most", 0)
+        return _packed_json(request, source.overview(since, most=most or None))
 
     def partitions(request: Request) -> Response:
         topic, first = request.query_params.get("topic", ""), _number(request, "first", 0)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.clock import Clock, SystemClock
 from serving.status.daemon_status import DaemonStatus
-from serving.status.history import History
+from serving.status.history import STEP_MS, SUMS, History
 from serving.status.overview import TOPIC_COLUMNS, Row, Surroundings, head_of, partition_rows, topic_rows
 from serving.status.told_problems import ProblemMemory, told_problems
 
@@ -21,6 +21,11 @@ SHARE = 50
 
 MOST_PARTITIONS = 200
 """In one answer."""
+
+DRAWN = ("records", "log_bytes", "file_bytes", "fetched_bytes", "lag_records", "behind_records")
+"""Columns of the history that the page has charts of."""
+
+_TROUBLED, _BEHIND = (TOPIC_COLUMNS.index(name) for name in ("troubled", "behind"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +74,20 @@ class PageSource:
                 known = self._seen = replace(made, fresh_until_ms=fresh_until_ms)
             return known
 
-    def overview(self, since: str | None) -> dict[str, Any]:
+    def overview(self, since: str | None, *, most: int | None = None) -> dict[str, Any]:
         """All but the partitions. Of the topics, those whose rows changed after ``since``, the version of an earlier
-        answer; all of them where that is none, or where topics have gone."""
+        answer; where that is none, or where topics have gone, the ``most`` that need a look first, None for all."""
         seen = self.seen()
         known = self._version(since, seen)
-        rows = [row for topic, row in seen.rows.items() if known is None or seen.changed[topic] > known]
+        if known is None:
+            rows = sorted(seen.rows.values(), key=_worst_first)[:most]
+        else:
+            rows = [row for topic, row in seen.rows.items() if seen.changed[topic] > known]
         return {
             **seen.head,
             "version": f"{self._name}-{seen.version}",
             "whole": known is None,
+            "all": len(seen.rows),
             "columns": TOPIC_COLUMNS,
             "topics": rows,
         }
@@ -87,9 +96,17 @@ class PageSource:
         """A page of one topic's partitions."""
         return partition_rows(self.seen().status, topic, first=first, count=min(count, MOST_PARTITIONS))
 
-    def history(self, length_ms: int) -> Mapping[str, Sequence[int | None]]:
-        """The last ``length_ms`` as columns of points."""
-        return self._history.points(now_ms=self._clock.now_ms(), length_ms=length_ms)
+    def history(self, length_ms: int) -> dict[str, Any]:
+        """What is drawn of the last ``length_ms``: columns of points ``step_ms`` apart, from ``begin_ms`` on. What was
+        done is told as an amount a second."""
+        points = self._history.points(now_ms=self._clock.now_ms(), length_ms=length_ms)
+        begin_ms, *later_ms = points["time_ms"]
+        assert begin_ms is not None, "every point has its time"
+        step_ms = (later_ms[0] or 0) - begin_ms if later_ms else STEP_MS
+        return {"begin_ms": begin_ms, "step_ms": step_ms} | {
+            name: [_a_second(value, step_ms) for value in points[name]] if name in SUMS else points[name]
+            for name in DRAWN
+        }
 
     def _version(self, since: str | None, seen: Seen) -> int | None:
         name, _, number = (since or "").partition("-")
@@ -121,3 +138,15 @@ class PageSource:
             gone_at=version if before is None or has_lost else before.gone_at,
             fresh_until_ms=0,
         )
+
+
+def _worst_first(row: Row) -> tuple[int, int, str]:
+    """As the page sorts topics that nobody sorted otherwise."""
+    return -row[_TROUBLED], -row[_BEHIND], row[0]
+
+
+def _a_second(value: int | None, step_ms: int) -> float | None:
+    if value is None:
+        return None
+    rate = value * 1000 / step_ms
+    return round(rate) if rate >= 100 or rate == round(rate) else round(rate, 1)

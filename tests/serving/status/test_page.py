@@ -39,14 +39,17 @@ def client_of(stage: PageStage) -> TestClient:
     return TestClient(Starlette(routes=status_routes(now, Metrics(lambda: DaemonLook(status=now())), source)))
 
 
-def first_load(client: TestClient) -> dict[str, bytes]:
+def first_load(client: TestClient, encoding: str = "gzip") -> dict[str, bytes]:
     """Everything that a browser gets until the page is complete, by path, as it is on the wire."""
     html = client.get("/").text
     files = re.findall(r'(?:href|src)="(page/[^"]+)"', html)
-    paths = ["/", *(f"/{file}" for file in dict.fromkeys(files)), "/page/overview?since=", "/page/history?hours=3"]
+    imported = re.findall(r'^import .* from "\./(.+)";$', (FOLDER / "page.js").read_text(), re.MULTILINE)
+    assert imported
+    asked = ("/page/overview?since=&most=20", "/page/history?hours=3")
+    paths = ["/", *(f"/{file}" for file in dict.fromkeys(files)), *(f"/page/{name}" for name in imported), *asked]
     found = {}
     for path in paths:
-        with client.stream("GET", path, headers={"Accept-Encoding": "gzip"}) as answer:
+        with client.stream("GET", path, headers={"Accept-Encoding": encoding}) as answer:
             assert answer.status_code == 200
             found[path] = b"".join(answer.iter_raw())
     return found
@@ -55,7 +58,9 @@ def first_load(client: TestClient) -> dict[str, bytes]:
 @pytest.mark.parametrize(("topics", "partitions"), [(10, 100), (1_000, 1)])
 def test_thousand_partitions_weigh_less_than_a_hundred_kilobytes(topics: int, partitions: int) -> None:
     client = client_of(made_up(topics, partitions))
-    assert sum(map(len, first_load(client).values())) < LIGHT_BYTES
+    plain, compressed = (sum(map(len, first_load(client, encoding).values())) for encoding in ("identity", "gzip"))
+    assert plain < LIGHT_BYTES
+    assert compressed < LIGHT_BYTES // 2
     rest = client.get("/page/partitions", params={"topic": "orders"}).json()
     assert len(rest["partitions"]) == partitions == rest["all"]
 
@@ -80,6 +85,20 @@ def test_second_look_brings_only_topics_that_changed_and_a_topic_that_went_all_o
     assert (fourth["whole"], len(fourth["topics"])) == (True, 19)
     for other in ("", "x-1", "anothr-3", first["version"] + "9", "-", "1"):
         assert client.get("/page/overview", params={"since": other}).json()["whole"]
+
+
+def test_first_look_may_ask_for_the_topics_that_need_one_alone_and_learns_how_many_there_are() -> None:
+    stage = made_up(30, 1)
+    stage.change("prices.1", 0, problem="bad", problem_kind="corrupt")
+    client = client_of(stage)
+    first = client.get("/page/overview", params={"since": "", "most": "3"}).json()
+    names = [row[0] for row in first["topics"]]
+    everyone = sorted(part.topic for part in stage.status.partitions)
+    assert names == ["prices.1", *[name for name in everyone if name != "prices.1"][:2]]
+    assert first["all"] == 30
+    stage.change("sessions.2", 0, stable_end=10**9)
+    second = client.get("/page/overview", params={"since": first["version"], "most": "3"}).json()
+    assert [row[0] for row in second["topics"]] == ["sessions.2"]
 
 
 def test_all_who_look_within_two_seconds_get_one_answer() -> None:
@@ -177,9 +196,8 @@ def test_everything_is_sent_with_its_type_and_may_load_nothing_from_elsewhere() 
         assert answer.headers["x-content-type-options"] == "nosniff"
         name = path.removeprefix("/page/").split("?")[0]
         assert answer.headers["content-type"] == CONTENT_TYPES.get(name, answer.headers["content-type"])
-        is_file = name in CONTENT_TYPES
-        assert answer.headers["cache-control"].startswith("public, max-age") == is_file
-    for name in ("index.html", "page.js", "page.css"):
+        assert answer.headers["cache-control"].startswith("public, max-age") == ("?v=" in path)
+    for name in ("index.html", "page.js", "partitions.js", "nodes.js", "words.js", "page.css"):
         text = (FOLDER / name).read_text()
         assert not re.search(r"https?://|//[a-z]+\.|innerHTML|style=", text), name
 
@@ -193,7 +211,7 @@ def test_file_of_another_version_is_not_kept_and_one_that_is_known_is_not_sent_a
     assert (again.status_code, again.content) == (304, b"")
     plain = client.get(f"/{path}", headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers
-    assert plain.content == known.content == (FOLDER / "page.js").read_bytes()
+    assert plain.content == known.content
     assert client.get("/page/page.html").status_code == 404
 
 
@@ -250,6 +268,15 @@ def test_script_has_words_for_every_reason_why_a_file_is_there() -> None:
     assert set(re.findall(r"(\w+): \"", words)) == set(FILE_REASONS)
     styles = (FOLDER / "page.css").read_text()
     assert all(f".part.{reason}" in styles for reason in FILE_REASONS)
+
+
+def test_scripts_and_styles_are_sent_as_they_are_written_but_for_comments_and_white_space() -> None:
+    client = client_of(made_up(1, 1))
+    for name in set(CONTENT_TYPES) - {"icon.svg"}:
+        written, sent = (FOLDER / name).read_text(), client.get(f"/page/{name}").text
+        assert len(sent) <= len(written)
+        code = re.sub(r"^\s*//.*$|/\*[^!].*?\*/", "", written, flags=re.MULTILINE)
+        assert re.sub(r"\s+", "", sent) == re.sub(r"\s+", "", code), name
 
 
 def test_answers_are_json_that_a_client_without_compression_reads_too() -> None:
