@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import structlog
 from pydantic import SecretStr
 
 from floeberg.settings.file_state import file_state
-
-_log = structlog.get_logger(__name__)
 
 
 class TokenFile(SecretStr):
@@ -27,12 +24,19 @@ class TokenFile(SecretStr):
         found = file_state(self._path)
         if found != self._seen:
             self._seen = found
-            try:
-                self._secret_value = _read(self._path)
-                _log.info("token_read_again", file=str(self._path))
-            except ValueError as error:
-                _log.error("token_not_read", file=str(self._path), problem=str(error), in_use="the one before")
+            self._read_again()
         return self._secret_value
+
+    def _read_again(self) -> None:
+        # Not with the settings, which every command reads: it takes a sixth of what `status` does.
+        import structlog
+
+        log = structlog.get_logger(__name__)
+        try:
+            self._secret_value = _read(self._path)
+            log.info("token_read_again", file=str(self._path))
+        except ValueError as error:
+            log.error("token_not_read", file=str(self._path), problem=str(error), in_use="the one before")
 
 
 def read_secret_file(path: Path) -> str:
