@@ -21,7 +21,7 @@ FROM ?= 0
 SECONDS ?= 60
 SEED ?= 1
 
-.PHONY: demo test clients test-shipped-cluster test-merges test-engines site simulate fuzz lint bench jar promtool wheel check-jdk check-clients clean format test-helm check-go test-image pictures
+.PHONY: demo test clients test-shipped-cluster test-merges test-engines test-catalogs site simulate fuzz lint bench jar promtool wheel check-jdk check-clients clean format test-helm check-go test-image pictures
 
 demo: $(RUNNABLE) $(JAR)
 	$(TIED) $(BIN)/floeberg demo $(if $(KEEP),--keep)
@@ -61,6 +61,11 @@ test-merges: $(INSTALLED) $(JAR)
 test-engines: $(INSTALLED)
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev,engines]'
 	$(TIED) $(BIN)/pytest -n0 tests/test_engines_page.py
+
+# The catalogs of docs/catalogs.md whose servers a machine need not have: PostgreSQL (Debian's package), Nessie (Java 21).
+test-catalogs: $(INSTALLED)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev,postgres]'
+	$(TIED) $(BIN)/pytest -n0 tests/engine/table/catalog/test_catalogs.py tests/engine/table/catalog/server_catalogs.py
 
 # The documents as a site, in build/site; a link that leads nowhere is an error.
 site: $(INSTALLED)

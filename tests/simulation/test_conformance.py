@@ -14,7 +14,8 @@ from engine.warehouse.warehouse import Warehouse
 from tests.engine.broker_suite import BrokerConformance
 from tests.engine.clock_suite import ClockSuite
 from tests.engine.kafka_log.batch_twin import Row
-from tests.engine.table.catalog.catalog_suite import CatalogSuite, CatalogUnderTest
+from tests.engine.table.catalog.catalog_suite import CatalogSuite
+from tests.engine.table.catalog.catalog_under_test import CatalogUnderTest
 from tests.engine.warehouse.warehouse_suite import WarehouseSuite
 from tests.simulation.batches import Batch
 from tests.simulation.catalog import CatalogState, SimulatedCatalog
@@ -102,6 +103,8 @@ class SimulatedCatalogUnderTest(CatalogUnderTest):
 
 
 class TestSimulatedCatalog(CatalogSuite):
+    test_namespace_may_have_levels = None  # type: ignore[assignment]  # it has one, as the settings' own namespace
+
     @pytest.fixture
     def under_test(self, store: ObjectStore) -> CatalogUnderTest:
         return SimulatedCatalogUnderTest(CatalogState(store))

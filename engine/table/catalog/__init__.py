@@ -1,1 +1,1 @@
-"""The seam to pyiceberg's catalogs: SQLite and REST, their time limits and their errors in our words."""
+"""The seam to pyiceberg's catalogs: SQL, Glue and REST, their time limits and their errors in our words."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError as InvalidMetadata
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
@@ -32,16 +33,29 @@ DEFAULT_CATALOG_NAME = "floeberg"
 _FILE_IO = "engine.warehouse.durable_file_io.DurableFileIO"
 _SQL_CATALOG = "engine.table.catalog.sql.KeptSqlCatalog"
 _REST_CATALOG = "engine.table.catalog.rest.BoundedRestCatalog"
+_GLUE_CATALOG = "engine.table.catalog.glue.GuardedGlueCatalog"
 
 _LONGEST_PROBLEM = 300
 
 _NAME_PREFIX = "floeberg.table."
 """Properties of the namespace: by topic, the name that its table was given in the place of the topic's own."""
 
+_LONGEST_NAME = 255
 _LONGEST_PROPERTY_NAME = 255
-"""Of pyiceberg's SQL catalogs."""
+"""Of pyiceberg's SQL catalogs, and of Glue. A topic's name has 249 characters at most."""
 
-NO_ANSWER = (RESTError, SQLAlchemyError, RequestException, OSError, NotImplementedError)
+_LONGEST_FOLDER_NAME = 200
+"""Before the topic's id, which alone tells folders apart: file systems have 255 bytes, also for companion folders."""
+
+NO_ANSWER = (
+    RESTError,
+    SQLAlchemyError,
+    RequestException,
+    BotoCoreError,
+    ClientError,
+    OSError,
+    NotImplementedError,
+)
 
 Identifier = tuple[str, ...]
 
@@ -71,7 +85,12 @@ def open_catalog(properties: Mapping[str, str], kept: KeptMetadata | None = None
             if kept is not None and isinstance(catalog, KeptSqlCatalog):
                 catalog.kept = kept
             return catalog
-    except (ValueError, KeyError, ModuleNotFoundError) as error:
+    except ModuleNotFoundError as error:
+        raise Invalid(
+            f"the [catalog] settings need a package that is not installed: {error}",
+            next_step="docs/catalogs.md says which; for PostgreSQL: pip install 'floeberg[postgres]'",
+        ) from error
+    except (ValueError, KeyError) as error:
         raise Invalid(
             f"the [catalog] settings describe no catalog: {error}", next_step="see pyiceberg's catalog configuration"
         ) from error
@@ -81,7 +100,11 @@ def _opened(name: str, given: dict[str, str]) -> Catalog:
     uri = given.get("uri", "")
     if uri.startswith("sqlite:"):
         return SqliteCatalog(name, **given)
-    for kind, scheme, ours in (("rest", "http", _REST_CATALOG), ("sql", "postgresql", _SQL_CATALOG)):
+    for kind, scheme, ours in (
+        ("rest", "http", _REST_CATALOG),
+        ("sql", "postgresql", _SQL_CATALOG),
+        ("glue", "glue", _GLUE_CATALOG),
+    ):
         if given.get("type") == kind or ("type" not in given and uri.startswith(scheme)):
             given.pop("type", None)
             given.setdefault("py-catalog-impl", ours)
@@ -124,12 +147,14 @@ def give_name(catalog: Catalog, identifier: Identifier, topic: str) -> None:
 
 def retired_identifier(identifier: Identifier, topic_id: str) -> Identifier:
     """Where the table of an earlier incarnation of a topic is kept."""
-    return (*identifier[:-1], f"{identifier[-1]}__{topic_id}")
+    suffix = f"__{topic_id}"
+    return (*identifier[:-1], f"{identifier[-1][: _LONGEST_NAME - len(suffix)]}{suffix}")
 
 
 def is_retired(identifier: Identifier, topic_id: str) -> bool:
     """Whether this is the name of the table of an earlier incarnation of its topic."""
-    return identifier[-1].endswith(f"__{topic_id}")
+    # Some catalogs keep names in lower case.
+    return identifier[-1].lower().endswith(f"__{topic_id.lower()}")
 
 
 def latest_identifier(identifier: Identifier) -> Identifier:
@@ -156,7 +181,8 @@ def default_location(catalog: Catalog, identifier: Identifier, topic_id: str) ->
     root = str(catalog.properties.get("warehouse", ""))
     if "://" not in root and not root.startswith("/"):
         return None
-    return f"{root.rstrip('/')}/{'/'.join(identifier)}-{topic_id}"
+    *namespace, name = identifier
+    return f"{root.rstrip('/')}/{'/'.join((*namespace, name[:_LONGEST_FOLDER_NAME]))}-{topic_id}"
 
 
 def check_database(catalog: Catalog) -> None:
@@ -204,12 +230,18 @@ def create(catalog: Catalog, identifier: Identifier, **arguments: Any) -> Table 
     """A new table, its namespace made where it is missing; None when somebody else was first. Raises Unavailable."""
     with translated_errors("the table can't be created", table=identifier):
         try:
-            if not catalog.namespace_exists(identifier[:-1]):
-                with contextlib.suppress(NamespaceAlreadyExistsError):
-                    catalog.create_namespace(identifier[:-1])
+            _make_namespace(catalog, identifier[:-1])
             return catalog.create_table(identifier, **arguments)
         except TableAlreadyExistsError:
             return None
+
+
+def _make_namespace(catalog: Catalog, namespace: Identifier) -> None:
+    """Where it is missing, and those it is in: not every catalog has a namespace in one that is not there."""
+    if namespace and not catalog.namespace_exists(namespace):
+        _make_namespace(catalog, namespace[:-1])
+        with contextlib.suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(namespace)
 
 
 def rename(catalog: Catalog, identifier: Identifier, to: Identifier) -> None:

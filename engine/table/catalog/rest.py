@@ -17,6 +17,8 @@ from engine.clock import Clock
 from engine.errors import Invalid
 from engine.fault_points import FaultPoint, reach
 
+_IS_NESSIE = "nessie.is-nessie-catalog"
+
 TIMEOUT_PROPERTY = "rest.timeout-ms"
 DEFAULT_TIMEOUT_MS = 30_000
 """How long a catalog may be silent: its commits take milliseconds, one that waits for a busy database some seconds."""
@@ -39,6 +41,13 @@ class BoundedRestCatalog(RestCatalog):
             super()._fetch_config()
         except InvalidAnswer as error:
             raise RESTError(f"{self.uri} does not answer as an Iceberg REST catalog: {error}") from error
+        if self.properties.get(_IS_NESSIE) == "true":
+            # Both seen in 0.99.0 (tests/engine/table/catalog/server_catalogs.py).
+            raise Invalid(
+                f"{self.uri} is a Nessie catalog: it takes a commit that was made for an older state of the table, and"
+                " keeps no branch and no snapshot but the newest, so that records could be stored twice",
+                next_step="use one of the catalogs of docs/catalogs.md",
+            )
 
     def clock_ahead_ms(self, clock: Clock) -> int | None:
         """How far this machine's clock is ahead of the server's, less than 0 for behind, by the date that an answer has

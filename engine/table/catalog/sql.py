@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
@@ -98,7 +98,44 @@ def _cost_bytes(metadata: TableMetadata) -> int:
     return _LEAST_BYTES + _SNAPSHOT_BYTES * len(metadata.snapshots) + _PROPERTY_BYTES * len(metadata.properties)
 
 
-class KeptSqlCatalog(SqlCatalog):
+class StagingCatalog(MetastoreCatalog):
+    """Where this program, and no server, writes a commit's metadata (SQL, Glue): as careful as servers are."""
+
+    @staticmethod
+    def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
+        MetastoreCatalog._write_metadata(metadata, io, metadata_path)
+        reach(FaultPoint.METADATA_DURABLE)
+
+    def _update_and_stage_table(
+        self,
+        current_table: Table | None,
+        table_identifier: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
+        """The metadata's time never goes back with the machine's clock: Iceberg's Java readers refuse a table whose
+        last change is older than its last snapshot."""
+        if current_table is not None:
+            _check_removable(current_table.metadata, updates)
+        staged = super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
+        last_ms = 0 if current_table is None else current_table.metadata.last_updated_ms
+        if staged.metadata.last_updated_ms < last_ms:
+            staged.metadata = staged.metadata.model_copy(update={"last_updated_ms": last_ms + 1})
+        return staged
+
+
+def _check_removable(metadata: TableMetadata, updates: Sequence[TableUpdate]) -> None:
+    """That snapshots which are to go are there, and that nobody has named one of them since: the library would take
+    the branch or the tag along. Raises CommitFailedException."""
+    named = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
+    named |= {update.ref_name: update.snapshot_id for update in updates if isinstance(update, SetSnapshotRefUpdate)}
+    removable = {snapshot.snapshot_id for snapshot in metadata.snapshots}.difference(named.values())
+    for update in updates:
+        if isinstance(update, RemoveSnapshotsUpdate) and not removable.issuperset(update.snapshot_ids):
+            raise CommitFailedException("a snapshot that is to go is gone, or a branch or tag names it now")
+
+
+class KeptSqlCatalog(StagingCatalog, SqlCatalog):
     """A metadata file never changes, so a parsed one is kept by its path.
 
     ``kept``: where; one of its own until somebody gives it one that it shares.
@@ -134,28 +171,6 @@ class KeptSqlCatalog(SqlCatalog):
         self.kept.put(response.metadata_location, response.metadata)
         return response
 
-    @staticmethod
-    def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
-        SqlCatalog._write_metadata(metadata, io, metadata_path)
-        reach(FaultPoint.METADATA_DURABLE)
-
-    def _update_and_stage_table(
-        self,
-        current_table: Table | None,
-        table_identifier: Identifier,
-        requirements: tuple[TableRequirement, ...],
-        updates: tuple[TableUpdate, ...],
-    ) -> StagedTable:
-        """The metadata's time never goes back with the machine's clock: Iceberg's Java readers refuse a table whose
-        last change is older than its last snapshot."""
-        if current_table is not None:
-            _check_removable(current_table.metadata, updates)
-        staged = super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
-        last_ms = 0 if current_table is None else current_table.metadata.last_updated_ms
-        if staged.metadata.last_updated_ms < last_ms:
-            staged.metadata = staged.metadata.model_copy(update={"last_updated_ms": last_ms + 1})
-        return staged
-
     def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:
         location = orm_table.metadata_location
         metadata = self.kept.get(location) if location else None
@@ -173,17 +188,6 @@ class KeptSqlCatalog(SqlCatalog):
             io=self._load_file_io(metadata.properties, location),
             catalog=self,
         )
-
-
-def _check_removable(metadata: TableMetadata, updates: Sequence[TableUpdate]) -> None:
-    """That snapshots which are to go are there, and that nobody has named one of them since: the library would take
-    the branch or the tag along. Raises CommitFailedException."""
-    named = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
-    named |= {update.ref_name: update.snapshot_id for update in updates if isinstance(update, SetSnapshotRefUpdate)}
-    removable = {snapshot.snapshot_id for snapshot in metadata.snapshots}.difference(named.values())
-    for update in updates:
-        if isinstance(update, RemoveSnapshotsUpdate) and not removable.issuperset(update.snapshot_ids):
-            raise CommitFailedException("a snapshot that is to go is gone, or a branch or tag names it now")
 
 
 class SqliteCatalog(KeptSqlCatalog):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
-
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from engine.clock import Clock, SystemClock
+from engine.clock import SystemClock
 from engine.errors import Corrupt, Unavailable
 from engine.formats.codec import CodecSpec
 from engine.formats.proposals import first_fields
 from engine.offset_range import OffsetRange
-from engine.table.catalog import access as catalogs
-from engine.table.catalog.access import open_catalog
 from engine.table.columns import TableLayout
 from engine.table.commit.change import SnapshotUpdate
 from engine.table.commit.horizon_move import MoveHorizons
@@ -33,6 +27,9 @@ from engine.table.proof.verifier import Verifier
 from engine.table.sealed_snapshot import AppendFiles
 from engine.table.stream_branch import STREAM_BRANCH
 from engine.table.topic_table import TopicTable
+from tests.engine.table.catalog.catalog_names import NamesSuite
+from tests.engine.table.catalog.catalog_under_test import OTHER_ID, CatalogUnderTest
+from tests.engine.table.catalog.faulty_catalog import FaultyCatalog
 from tests.engine.table.table_examples import (
     CLUSTER_ID,
     TEXT,
@@ -45,36 +42,6 @@ from tests.engine.table.table_examples import (
     ensure_table,
     outcomes,
 )
-
-OTHER_ID = "BBBBBBBBBBBBBBBBBBBBBQ"
-_namespaces = itertools.count()
-
-
-class CatalogUnderTest:
-    """One namespace of a catalog; every ``writer()`` and ``catalog()`` is as of a process of its own."""
-
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        self.properties = dict(properties)
-        self.namespace = f"kafka{next(_namespaces)}"
-
-    def catalog(self) -> Catalog:
-        return open_catalog(self.properties)
-
-    def writer(self, *, clock: Clock | None = None, history: HistoryLimits | None = None) -> TableWriter:
-        return TableWriter(self.catalog(), clock or StillClock(), namespace=self.namespace, history=history)
-
-    def loaded(self, table: TopicTable) -> Table:
-        return self.catalog().load_table(table.identifier)
-
-    def reopened(self, topic_id: str = TOPIC_ID) -> TopicTable:
-        table = self.writer().open(TOPIC, topic_id)
-        assert table is not None, "the table is gone"
-        return table
-
-    def offsets(self, table: TopicTable, partition: int = 0) -> list[int]:
-        """Offsets of a partition as a library reads them that knows nothing of us, duplicates included."""
-        rows = self.loaded(table).scan(f"kafka_partition = {partition}").to_arrow()
-        return sorted(rows["kafka_offset"].to_pylist())
 
 
 def staged(found: Table, view: TopicTable, append: RangeAppend) -> TableTransaction:
@@ -91,22 +58,10 @@ def expires_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.table.commit.session.EXPIRY_INTERVAL_MS", 0)
 
 
-class CatalogSuite:
+class CatalogSuite(NamesSuite):
     @pytest.fixture
     def under_test(self, properties: dict[str, str]) -> CatalogUnderTest:
         return CatalogUnderTest(properties)
-
-    def test_table_that_is_not_there_is_none(self, under_test: CatalogUnderTest) -> None:
-        writer = under_test.writer()
-        assert writer.open(TOPIC, TOPIC_ID) is None
-        ensure_table(writer, topic="another")
-        assert under_test.writer().open(TOPIC, TOPIC_ID) is None
-
-    def test_two_that_create_a_table_get_the_same_one(self, under_test: CatalogUnderTest) -> None:
-        mine, theirs = ensure_table(under_test.writer()), ensure_table(under_test.writer())
-        assert mine.location == theirs.location
-        catalog, taken = under_test.catalog(), mine.identifier
-        assert catalogs.create(catalog, taken, schema=mine.iceberg_schema) is None
 
     def test_horizon_that_files_pass_moves_two_branches_at_once_and_asserts_both(
         self, under_test: CatalogUnderTest
@@ -279,32 +234,6 @@ class CatalogSuite:
                 assert list(table.value_fields) == fields
         assert under_test.offsets(under_test.reopened()) == list(range(5))
 
-    def test_older_incarnation_is_renamed_and_written_to_by_whoever_still_holds_it(
-        self, under_test: CatalogUnderTest
-    ) -> None:
-        stale = under_test.writer()
-        old = ensure_table(stale)
-        stale.commit(old, [append_of(old, 0, 50)])
-        fresh = under_test.writer()
-        new = ensure_table(fresh, topic_id=OTHER_ID)
-        assert new.location != old.location
-        fresh.commit(new, [append_of(new, 0, 10)])
-        assert outcomes(stale, old, append_of(old, 50, 60)) == [Outcome.COMMITTED]
-        kept = under_test.reopened()
-        assert kept.identifier == (under_test.namespace, f"orders__{TOPIC_ID}")
-        assert (under_test.offsets(kept), under_test.offsets(new)) == (list(range(60)), list(range(10)))
-
-    def test_renaming_what_is_gone_or_to_what_is_taken_changes_nothing(self, under_test: CatalogUnderTest) -> None:
-        one, two = ensure_table(under_test.writer()), ensure_table(under_test.writer(), topic="two", topic_id=OTHER_ID)
-        catalog = under_test.catalog()
-        catalogs.rename(catalog, (under_test.namespace, "nobody"), (under_test.namespace, "somebody"))
-        catalogs.rename(catalog, one.identifier, two.identifier)
-        assert [catalog.table_exists((under_test.namespace, name)) for name in ("orders", "two", "somebody")] == [
-            True,
-            True,
-            False,
-        ]
-
     def test_table_gets_another_format_at_once_and_nothing_lands_that_was_begun_in_the_old_one(
         self, under_test: CatalogUnderTest
     ) -> None:
@@ -332,44 +261,22 @@ class CatalogSuite:
         assert writer.retype(seen, plan, [new], FooterDigests()).outcomes == (Outcome.COMMITTED,)
         assert len(under_test.loaded(seen).metadata.snapshots) == 3, "what has landed is not committed again"
 
-    def test_table_that_was_given_another_name_is_found_and_made_again_under_it(
-        self, under_test: CatalogUnderTest
-    ) -> None:
-        running = under_test.writer()
-        table = ensure_table(running)
-        catalog, namespace = under_test.catalog(), under_test.namespace
-        assert catalogs.given_identifier(catalog, namespace, TOPIC) is None
-        catalogs.give_name(catalog, (namespace, "events"), TOPIC)
-        catalogs.rename(catalog, table.identifier, (namespace, "events"))
-        for writer in (running, under_test.writer()):
-            found = writer.open(TOPIC, TOPIC_ID)
-            assert found is not None
-            assert found.identifier == (namespace, "events")
-        assert outcomes(running, table, append_of(table, 0, 10)) == [Outcome.COMMITTED]
-        assert ensure_table(under_test.writer(), topic_id=OTHER_ID).identifier == (namespace, "events")
-        assert under_test.reopened().identifier == (namespace, f"events__{TOPIC_ID}")
-        catalogs.give_name(catalog, (namespace, TOPIC), TOPIC)
-        assert catalogs.given_identifier(catalog, namespace, TOPIC) is None
-
-    def test_table_that_a_catalog_forgot_is_registered_and_goes_on(self, under_test: CatalogUnderTest) -> None:
-        writer = under_test.writer()
-        table = ensure_table(writer)
-        newest = writer.commit(table, [append_of(table, 0, 10)]).table
-        catalog = under_test.catalog()
-        catalog.drop_table(table.identifier)
-        # Nothing may begin anew over what is left: a new process finds the files, an old one remembers the table.
-        with pytest.raises(Corrupt, match="somebody else changed the table: it was dropped"):
-            under_test.writer().open(TOPIC, TOPIC_ID)
-        with pytest.raises(Corrupt, match="somebody else changed the table: it was dropped"):
-            writer.commit(newest, [append_of(newest, 10, 20)])
-        catalog.register_table(table.identifier, newest.metadata_location)
-        assert under_test.reopened() == newest
-        assert outcomes(writer, newest, append_of(newest, 10, 20)) == [Outcome.COMMITTED]
-        assert under_test.offsets(table) == list(range(20))
-
     def test_table_whose_ledger_somebody_spoiled_is_corrupt(self, under_test: CatalogUnderTest) -> None:
         table = ensure_table(under_test.writer())
         with under_test.catalog().load_table(table.identifier).transaction() as transaction:
             transaction.set_properties({"floeberg.ledger.0": "{}"})
         with pytest.raises(Corrupt, match="fsck"):
             under_test.reopened()
+
+    @pytest.mark.parametrize("fault", ["conflict", "lost before", "lost after", "conflict after"])
+    def test_range_is_stored_once_whatever_becomes_of_the_answer(
+        self, under_test: CatalogUnderTest, fault: str
+    ) -> None:
+        catalog = under_test.catalog()
+        writer = TableWriter(catalog, StillClock(), namespace=under_test.namespace)
+        table = ensure_table(writer)
+        FaultyCatalog(catalog).faults = [fault]
+        for start in (0, 10):
+            assert outcomes(writer, table, append_of(table, start, start + 10)) == [Outcome.COMMITTED]
+        assert under_test.offsets(table) == list(range(20))
+        assert len(under_test.loaded(table).metadata.snapshots) == 2

@@ -9,6 +9,7 @@ import pytest
 
 from engine.table.catalog.access import embedded_catalog_properties
 from tests.engine.table.catalog.catalog_suite import CatalogSuite
+from tests.engine.table.catalog.several_processes import SeveralProcesses
 from tests.support.rest_catalog import RestCatalogServer
 from tests.support.s3_server import BUCKET, S3Server
 
@@ -19,7 +20,7 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
-class TestSqliteOverAFolder(CatalogSuite):
+class TestSqliteOverAFolder(CatalogSuite, SeveralProcesses):
     @pytest.fixture
     def properties(self, tmp_path: Path) -> dict[str, str]:
         return embedded_catalog_properties(tmp_path)
@@ -42,7 +43,7 @@ class TestSqliteOverS3(CatalogSuite):
 
 @pytest.mark.catalog
 @pytest.mark.xdist_group("rest-catalog")
-class TestRestOverAFolder(CatalogSuite):
+class TestRestOverAFolder(CatalogSuite, SeveralProcesses):
     @pytest.fixture(scope="class")
     def properties(self, rest_catalog: RestCatalogServer) -> dict[str, str]:
         return rest_catalog.properties

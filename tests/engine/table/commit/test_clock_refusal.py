@@ -9,7 +9,7 @@ from engine.errors import Unavailable
 from engine.table.catalog.rest import BoundedRestCatalog
 from engine.table.commit.clock_refusal import clock_refusal
 from floeberg.setup.checks import check_catalog
-from tests.engine.table.catalog.catalog_suite import CatalogUnderTest
+from tests.engine.table.catalog.catalog_under_test import CatalogUnderTest
 from tests.engine.table.table_examples import append_of, ensure_table, outcomes
 from tests.support.rest_catalog import RestCatalogServer
 

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import multiprocessing
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table.update import AssertRefSnapshotId
 
 from engine.errors import CommitUnknown, Corrupt, Invalid, Unavailable
@@ -23,7 +19,7 @@ from engine.table.commit.transaction import TableTransaction
 from engine.table.commit.turns import WAITS
 from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
-from engine.table.proof.verifier import Verifier
+from tests.engine.table.catalog.faulty_catalog import FaultyCatalog
 from tests.engine.table.table_examples import (
     TOPIC,
     TOPIC_ID,
@@ -146,31 +142,6 @@ def test_owner_with_an_older_epoch_is_fenced_by_a_commit_it_has_not_seen(tmp_pat
     assert outcomes(new, table, empty_append(10, 20, epoch=2)) == [Outcome.COMMITTED]
     assert outcomes(old, table, append_of(table, 20, 30, epoch=1)) == [Outcome.FENCED]
     assert stored_offsets(tmp_path, table) == list(range(10))
-
-
-class FaultyCatalog:
-    """Passes everything on to a real catalog and spoils the answers of the next commits."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._real_commit = catalog.commit_table
-        self.faults: list[str] = []
-        catalog.commit_table = self._commit  # type: ignore[method-assign]
-
-    def _commit(self, *arguments: Any) -> Any:
-        fault = self.faults.pop(0) if self.faults else ""
-        if fault == "conflict":
-            raise CommitFailedException("planted")
-        if fault == "lost before":
-            raise CommitStateUnknownException("planted")
-        answer = self._real_commit(*arguments)
-        if fault == "lost after":
-            raise CommitStateUnknownException("planted")
-        if fault == "conflict after":
-            raise CommitFailedException("a retry of the transport met its own commit")
-        if fault == "broken pipe after":
-            raise ConnectionError("planted")
-        return answer
 
 
 @pytest.mark.parametrize(
@@ -319,36 +290,3 @@ def test_proof_for_another_range_is_refused(tmp_path: Path) -> None:
         }
         with pytest.raises(Invalid):
             RangeAppend(**{**arguments, **changed})
-
-
-def append_ten_ranges(folder: str, partition: int) -> None:
-    """One of several processes, each with partitions of its own and one that all of them claim."""
-    writer = open_writer(Path(folder), clock=_WaitingClock())
-    table = ensure_table(writer)
-    for at in range(0, 50, 10):
-        claimed = append_of(table, at, at + 10, partition=9, attempt=f"c{partition}")
-        own = append_of(table, at, at + 10, partition=partition)
-        result = writer.commit(table, [own, claimed])
-        assert [r.outcome for r in result.results if r.append is own] == [Outcome.COMMITTED]
-
-
-class _WaitingClock(StillClock):
-    def sleep(self, duration_ms: int) -> None:
-        time.sleep(duration_ms / 1000)
-
-
-def test_processes_that_commit_at_once_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    table = ensure_table(open_writer(tmp_path))
-    # One process pays for the imports; the three are its forks.
-    forkserver = multiprocessing.get_context("forkserver")
-    forkserver.set_forkserver_preload([__name__])
-    workers = [forkserver.Process(target=append_ten_ranges, args=(str(tmp_path), p)) for p in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(120)
-        assert worker.exitcode == 0
-    for partition in (0, 1, 2, 9):
-        assert stored_offsets(tmp_path, table, partition) == list(range(50))
-        proof = Verifier().verified_range(reopened(tmp_path), partition, OffsetRange(start=0, end=50))
-        assert proof is not None
