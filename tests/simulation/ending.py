@@ -37,6 +37,8 @@ def end_well(world: World) -> None:
                 world.start(seat)
             for _ in range(_CYCLES_A_ROUND):
                 _until_nothing_is_left_over(world, seat)
+                if world.auditor.findings:
+                    return
                 world.time.pass_by(1_000)
         for _ in range(2 * len(world.cluster.live)):
             copy(world, dice)
@@ -60,6 +62,9 @@ def _until_nothing_is_left_over(world: World, seat: Seat) -> None:
         for _ in range(_MOST_CYCLES_AT_ONCE):
             if not process.cycle().more:
                 break
+        else:
+            # Where the work has no end, each round of it costs more than the one before.
+            audit_tables(world)
         for _ in range(_MOST_CYCLES_AT_ONCE):
             # A turn takes in the partitions that one commit has room for.
             if not any(turn.committed or turn.gone for turn in process.bring_latest_on()):
