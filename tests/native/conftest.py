@@ -23,6 +23,8 @@ MERGED = "merged"
 SLICED, SLICED_FRESHNESS_MS = "sliced", 500
 SHORT_TABLE = "short-table"
 """A topic of whose records the table keeps the newest file alone."""
+DROPPED = "dropped"
+"""A topic whose table goes when it is deleted."""
 
 
 @dataclass
@@ -53,7 +55,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeStage]:
     merged = TopicRule(pattern=MERGED, value_format="string", freshness_ms=0)
     kept = RetentionRule(table=Keep(size_bytes=1))
     short = TopicRule(pattern=SHORT_TABLE, value_format="raw", retention=kept)
-    with NativeStage(folder, [*rules, sliced, merged, short]) as stage:
+    dropped = TopicRule(pattern=DROPPED, value_format="raw", drops_with_topic=True)
+    with NativeStage(folder, [*rules, sliced, merged, short, dropped]) as stage:
         yield stage
 
 

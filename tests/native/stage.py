@@ -88,16 +88,28 @@ def value_of(number: int) -> bytes:
 
 
 class WatchedDoor:
-    """ASGI around the door: counts requests by kind, and can change one byte of each answer of records."""
+    """ASGI around the door: counts requests by kind, and can change one byte of each answer of records. ``releases``:
+    path and query of each request to delete a copy, and the status of its answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self.asked: Counter[str] = Counter()
+        self.releases: list[tuple[str, int]] = []
         self.flip_a_byte = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["path"].rstrip("/").rsplit("/", 1)[-1] if scope["method"] != "DELETE" else "delete"
         self.asked[kind] += 1
+        if kind == "delete":
+
+            async def noting(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    target = f"{scope['path']}?{scope['query_string'].decode()}"
+                    self.releases.append((target, message["status"]))
+                await send(message)
+
+            await self._app(scope, receive, noting)
+            return
         if not (self.flip_a_byte and kind == "records"):
             await self._app(scope, receive, send)
             return
@@ -135,30 +147,30 @@ class NativeStage:
     def __init__(self, folder: Path, rules: Sequence[TopicRule] = ()) -> None:
         """``rules`` come before the one that keeps the values of every topic as bytes."""
         self.folder = folder
-        self._rules = (*rules, TopicRule(pattern="*", value_format="raw"))
+        self.rules = (*rules, TopicRule(pattern="*", value_format="raw"))
         self.commits = CommitSignal()
         self.doors: list[WatchedDoor] = []
         self.workers = WatchedWorkers()
         self._door = ExitStack()
-        (self._port,) = free_ports(1)
+        (self.port,) = free_ports(1)
         self._stop = threading.Event()
-        plugin = broker_properties(jar=current_jar(folder), door_url=f"http://127.0.0.1:{self._port}", token=TOKEN)
+        plugin = broker_properties(jar=current_jar(folder), door_url=f"http://127.0.0.1:{self.port}", token=TOKEN)
         quick = {"rsm.config.floeberg.copy.timeout.ms": "2000"}
         self.broker = LocalBroker(folder / "broker", properties={**FAST_TIERED_STORAGE, **plugin, **quick})
 
     def __enter__(self) -> NativeStage:
         self.broker.start()
-        self._catalog = open_catalog(embedded_catalog_properties(self.folder / "data"))
-        self._seam = KafkaBroker(bootstrap=self.broker.bootstrap)
+        self.catalog = open_catalog(embedded_catalog_properties(self.folder / "data"))
+        self.seam = KafkaBroker(bootstrap=self.broker.bootstrap)
         self._verifier = Verifier()
-        self._writer = TableWriter(self._catalog, SystemClock())
+        self._writer = TableWriter(self.catalog, SystemClock())
         self.tiering = TieringLoop(
-            broker=self._seam,
+            broker=self.seam,
             log_dirs=self.broker.log_dirs,
             writer=self._writer,
             verifier=self._verifier,
             workers=self.workers,
-            rules=self._rules,
+            rules=self.rules,
             clock=SystemClock(),
             limits=TieringLimits(cycle_interval_ms=200, config_interval_ms=500, stopped_retry_ms=2_000),
         )
@@ -172,7 +184,7 @@ class NativeStage:
         self.close_door()
         self._stop_tiering()
         self._reader.close()
-        self._seam.close()
+        self.seam.close()
         self.broker.stop()
 
     def topic_of(self, topic_id: str) -> str | None:
@@ -215,7 +227,7 @@ class NativeStage:
     def erase(self, topic: str, key: bytes) -> ErasureReport:
         """Beside whatever else is done to the table, as a command does it."""
         table = self.table(topic)
-        eraser = Eraser(catalog=self._catalog, writer=self._writer, clock=SystemClock())
+        eraser = Eraser(catalog=self.catalog, writer=self._writer, clock=SystemClock())
         return eraser.erase(table, KeyCondition(table, [key]), keys=[key])
 
     @contextmanager
@@ -238,7 +250,7 @@ class NativeStage:
     def horizons(self) -> HorizonLoop:
         """A loop that is told of what this stage's tiering leads; nobody runs it yet."""
         limits = HorizonLimits(move_interval_ms=0)
-        loop = HorizonLoop(writer=self._writer, rules=self._rules, clock=SystemClock(), limits=limits)
+        loop = HorizonLoop(writer=self._writer, rules=self.rules, clock=SystemClock(), limits=limits)
         self.tiering.on_cycle(lambda report: loop.note_topics(report.led, report.partitions))
         return loop
 
@@ -256,7 +268,7 @@ class NativeStage:
     def open_door(self) -> None:
         """As a daemon that was just started does: what an earlier one verified has to be verified again."""
         log = TieredLog(
-            tables=TopicTables(self._catalog, DEFAULT_NAMESPACE, topic_of=self.topic_of),
+            tables=TopicTables(self.catalog, DEFAULT_NAMESPACE, topic_of=self.topic_of),
             reader=self._reader,
             verifier=self._verifier if not self.doors else Verifier(),
             tiering=self.tiering,
@@ -268,7 +280,7 @@ class NativeStage:
             watched = WatchedDoor(route.app)
             route.app = watched
             self.doors.append(watched)
-        self._door.enter_context(served(routes, port=self._port))
+        self._door.enter_context(served(routes, port=self.port))
 
     def close_door(self) -> None:
         self._door.close()
@@ -296,6 +308,10 @@ class NativeStage:
     def asked(self, kind: str) -> int:
         """How many requests of a kind (copy, records, delete, …) came so far."""
         return sum(door.asked[kind] for door in self.doors)
+
+    def releases(self) -> list[tuple[str, int]]:
+        """Path and query of each request to delete a copy so far, and the status of its answer."""
+        return [one for door in self.doors for one in door.releases]
 
     def create(self, topic: str, config: dict[str, str], *, partitions: int = 1) -> None:
         self.broker.create_topic(topic, partitions=partitions, config=config)
