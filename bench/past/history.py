@@ -30,7 +30,7 @@ _FRESHNESS_MS = 5_000
 _RANGE_OFFSETS = 5
 _LAST_COMMITS = 50
 _PLANS = 3
-_FOR_EVER = HistoryLimits(max_age_ms=1 << 50, max_snapshots=1 << 30)
+FOR_EVER = HistoryLimits(max_age_ms=1 << 50, max_snapshots=1 << 30)
 _TITLES = {"ends": "old snapshots go", "kept": "all snapshots kept"}
 _FIGURES = {
     "commit_cpu_ms": (f"a commit, of the last {_LAST_COMMITS}", "CPU-ms"),
@@ -60,7 +60,7 @@ def measure(folder: Path, *, commits: Sequence[int] = COMMITS, say: Callable[[st
     for name, title in _TITLES.items():
         looks = [number for number in commits if name == "ends" or number <= MOST_KEPT]
         say(f"history: {max(looks):,} commits, {title}")
-        grown = _grow(folder / name, looks, HistoryLimits() if name == "ends" else _FOR_EVER, say)
+        grown = _grow(folder / name, looks, HistoryLimits() if name == "ends" else FOR_EVER, say)
         found += [
             Measurement(
                 key=f"commits.history_{name}_{figure}_{number}",

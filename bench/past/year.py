@@ -1,7 +1,8 @@
-"""A year of one partition at five seconds of freshness, with all loops: what a table is on its days, and what it costs.
+"""A year of one partition at five seconds of freshness, with all loops and without: what a table is, what it costs.
 
 The long run is a model of sizes and counts with the program's own planner of merges, its own ``to_merge`` of manifests
 and its own choice of snapshots. What a state costs is measured: on a table with as many files, manifests and snapshots.
+Beside it, a table without compaction and expiry grows by real commits, for as long as their cost allows.
 """
 
 from __future__ import annotations
@@ -13,17 +14,16 @@ import time
 import tracemalloc
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
-from bench.past.history import MovedClock, figures_of
-from bench.past.year_plot import DayState, year_plot
+from bench.past.history import FOR_EVER, MovedClock, figures_of
+from bench.past.year_plot import DayCost, year_plot
 from compaction.planner import MergeGroup
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog, warehouse_of
-from engine.table.commit.range_append import RangeAppend
 from engine.table.commit.session import EXPIRY_INTERVAL_MS
 from engine.table.commit.writer import TableWriter
 from engine.table.history import expired
@@ -39,9 +39,20 @@ DAY_SECONDS = 24 * 3600
 PARQUET_SHARE = 0.5
 """Of the bytes in Kafka, what their columns take."""
 
-_TIMED_COMMITS = 20
+TIMED_COMMITS = 20
 _TURN_SLICES = 6
 """Compaction looks every half minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayState:
+    """What a table is at the end of a day: ``entries`` of each manifest, oldest first."""
+
+    day: int
+    commits: int
+    files: int
+    entries: tuple[int, ...]
+    snapshots: int
 
 
 @dataclass(slots=True)
@@ -145,60 +156,74 @@ def _snapshots_after(commits: int) -> int:
     return len(kept)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DayCost:
-    """What a state costs: CPU of a commit, of a process that has just started until it has listed the files, and of
-    pyiceberg's planning of a scan; the size of metadata.json; what the listed table takes in memory."""
+class MeasuredTable:
+    """A real table, with a commit each five seconds by its writer's clock."""
 
-    commit_ms: float
-    first_fetch_ms: float
-    plan_ms: float
-    metadata_kib: float
-    memory_kib: float
+    def __init__(self, folder: Path, limits: HistoryLimits) -> None:
+        self._folder = folder
+        self._clock = MovedClock()
+        self._properties = embedded_catalog_properties(folder)
+        self._writer = TableWriter(open_catalog(self._properties), self._clock, history=limits)
+        self._table = ensure_table(self._writer)
+        self._end = self._files = 0
+
+    def commit(self, files: int) -> float:
+        """One with so many files; its CPU in ms."""
+        start, self._end = self._end, self._end + max(1, files)
+        appends = [append_of(self._table, at, at + 1) for at in range(start, start + files)]
+        self._files += files
+        self._clock.ahead_ms += FRESHNESS_SECONDS * 1000
+        before = time.process_time()
+        self._writer.commit(self._table, appends or [empty_append(start, self._end)])
+        return (time.process_time() - before) * 1000
+
+    def cost(self, days: float) -> DayCost:
+        """After ``TIMED_COMMITS`` more of one file each."""
+        spent_ms = [self.commit(1) for _ in range(TIMED_COMMITS)]
+        figures = figures_of(self._folder, self._files)
+        return DayCost(
+            days=days,
+            files=self._files,
+            manifests=int(figures["manifests"][0]),
+            snapshots=int(figures["snapshots"][0]),
+            commit_ms=statistics.median(spent_ms),
+            first_fetch_ms=figures["first_fetch_cpu_ms"][0],
+            plan_ms=statistics.median(figures["plan_cpu_ms"]),
+            metadata_kib=figures["metadata_kib"][0],
+            memory_kib=self._memory_bytes() / 1024,
+        )
+
+    def _memory_bytes(self) -> int:
+        tracemalloc.start()
+        catalog = open_catalog(self._properties)
+        view = TableLoader(lambda: warehouse_of(catalog)).view(catalog.load_table(self._table.identifier))
+        kept = LiveFiles(tables=1, snapshots=1)
+        kept.of(view, 0)
+        memory_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return memory_bytes
 
 
 def cost_of(folder: Path, state: DayState) -> DayCost:
-    """By a table that is made with the state's manifests, then with commits without files as it has snapshots."""
-    clock = MovedClock()
-    properties = embedded_catalog_properties(folder)
-    writer = TableWriter(open_catalog(properties), clock)
-    table, end = ensure_table(writer), 0
-
-    def commit(appends: list[RangeAppend]) -> float:
-        clock.ahead_ms += FRESHNESS_SECONDS * 1000
-        before = time.process_time()
-        writer.commit(table, appends)
-        return (time.process_time() - before) * 1000
-
+    """By a table that is made with the state's manifests, then with commits without files as it has snapshots. The
+    commits that are timed come on top."""
+    made = MeasuredTable(folder, HistoryLimits())
     for count in state.entries:
-        commit([append_of(table, at, at + 1) for at in range(end, end + count)])
-        end += count
+        made.commit(count)
     for _ in range(state.snapshots - len(state.entries)):
-        commit([empty_append(end, end + 1)])
-        end += 1
-    spent_ms = [commit([append_of(table, at, at + 1)]) for at in range(end, end + _TIMED_COMMITS)]
-    figures = figures_of(folder, state.files + _TIMED_COMMITS)
-    tracemalloc.start()
-    catalog = open_catalog(properties)
-    view = TableLoader(lambda: warehouse_of(catalog)).view(catalog.load_table(table.identifier))
-    kept = LiveFiles(tables=1, snapshots=1)
-    kept.of(view, 0)
-    memory_bytes, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return DayCost(
-        commit_ms=statistics.median(spent_ms),
-        first_fetch_ms=figures["first_fetch_cpu_ms"][0],
-        plan_ms=statistics.median(figures["plan_cpu_ms"]),
-        metadata_kib=figures["metadata_kib"][0],
-        memory_kib=memory_bytes / 1024,
-    )
+        made.commit(0)
+    return replace(made.cost(state.day), files=state.files)
 
 
-def without_loops(day: int) -> DayState:
-    """The same with neither compaction nor expiry: manifests are merged with each commit all the same."""
-    commits = day * DAY_SECONDS // FRESHNESS_SECONDS
-    full, rest = divmod(commits, FULL_ENTRIES)
-    return DayState(day=day, commits=commits, files=commits, entries=(*[FULL_ENTRIES] * full, rest), snapshots=commits)
+def without_loops(folder: Path, commits: Sequence[int]) -> Iterator[DayCost]:
+    """After each of so many real commits, rising, with neither compaction nor expiry. Manifests are merged with each
+    commit all the same."""
+    made, done = MeasuredTable(folder, FOR_EVER), 0
+    for number in commits:
+        for _ in range(done, number - TIMED_COMMITS):
+            made.commit(1)
+        done = number
+        yield made.cost(number * FRESHNESS_SECONDS / DAY_SECONDS)
 
 
 def main() -> None:
@@ -208,14 +233,18 @@ def main() -> None:
     parser.add_argument("--bytes-a-second", type=int, default=100 << 10)
     parser.add_argument("--keep-days", type=int, default=7)
     parser.add_argument("--days", type=int, nargs="+", default=[1, 2, 3, 7, 14, 30, 60, 90, 120, 180, 240, 300, 365])
+    parser.add_argument("--commits-without-loops", type=int, nargs="+", default=[30, 100, 300, 1_000, 3_000])
     given = parser.parse_args()
-    states = list(year_of(given.bytes_a_second, days=given.days, keep_days=given.keep_days))
-    given.plot.write_text(year_plot(states, [without_loops(day) for day in given.days]))
-    for state in states:
+    loops_on, loops_off = [], []
+    for state in year_of(given.bytes_a_second, days=given.days, keep_days=given.keep_days):
         with tempfile.TemporaryDirectory() as folder:
-            print(
-                state.day, state.commits, state.files, len(state.entries), state.snapshots, cost_of(Path(folder), state)
-            )
+            loops_on.append(cost_of(Path(folder), state))
+        print(state.commits, loops_on[-1])
+    with tempfile.TemporaryDirectory() as folder:
+        for cost in without_loops(Path(folder), given.commits_without_loops):
+            loops_off.append(cost)
+            print("without loops", cost)
+    given.plot.write_text(year_plot(loops_on, loops_off))
 
 
 if __name__ == "__main__":

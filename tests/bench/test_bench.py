@@ -13,8 +13,8 @@ from bench.machine import Machine
 from bench.measurement import Measurement, ratio
 from bench.merging import compacted_sql
 from bench.past import commit_rate, growth, history, latest
-from bench.past.year import cost_of, without_loops, year_of
-from bench.past.year_plot import year_plot
+from bench.past.year import TIMED_COMMITS, cost_of, without_loops, year_of
+from bench.past.year_plot import FIGURES, year_plot
 from bench.plan import Scale, run
 from bench.report import headlines, text_table, write_json, write_page
 from bench.round_program import RoundProgram
@@ -160,10 +160,14 @@ def test_days_of_a_year_are_alike_and_one_can_be_measured(tmp_path: Path) -> Non
     for state in states:
         assert sum(state.entries) == state.files < 100
         assert 500 <= state.snapshots <= 512
-    cost = cost_of(tmp_path, replace(states[0], files=3, entries=(2, 1), snapshots=4))
-    assert min(cost.commit_ms, cost.first_fetch_ms, cost.plan_ms, cost.metadata_kib, cost.memory_kib) > 0
-    plot = ElementTree.fromstring(year_plot(states, [without_loops(day) for day in (1, 2)]))
-    assert len(plot.findall("{http://www.w3.org/2000/svg}polyline")) == 6
+    on = cost_of(tmp_path / "on", replace(states[0], files=3, entries=(2, 1), snapshots=4))
+    off = list(without_loops(tmp_path / "off", (TIMED_COMMITS + 2, 2 * TIMED_COMMITS + 4)))
+    assert [(one.files, one.snapshots) for one in (on, *off)] == [(3, 24), (22, 22), (44, 44)]
+    assert all(getattr(one, figure) > 0 for one in (on, *off) for figure in FIGURES)
+    plot, svg = ElementTree.fromstring(year_plot([on], off)), "{http://www.w3.org/2000/svg}"
+    assert len(plot.findall(f"{svg}g/{svg}circle")) == 3 * len(FIGURES), "a point is what was measured"
+    dashed = [line for line in plot.iter(f"{svg}polyline") if "stroke-dasharray" in line.attrib]
+    assert len(dashed) == len(FIGURES)
 
 
 def measurement(key: str, *samples: float, higher_is_better: bool = True) -> Measurement:
