@@ -19,6 +19,7 @@ from floeberg.settings.file import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "floeberg"
+TOKENS = "/run/secrets/floeberg"
 TOOLS = ROOT / "build" / "helm"
 VALUES = {file.stem: file for file in sorted((CHART / "ci").glob("*.yaml"))}
 KUBERNETES = "1.36"
@@ -147,6 +148,7 @@ def test_strimzi_broker_gets_daemon_plugin_and_volumes_from_the_api_server(has_s
         "volumeMounts"
     ]
     daemon = named(spec["containers"], "floeberg")
+    assert mount_of_tokens(spec["containers"][0]) == mount_of_tokens(daemon)
     assert {"name": "data-0", "mountPath": "/var/lib/kafka/data-0"} in daemon["volumeMounts"]
     assert '["/var/lib/kafka/data-0/kafka-log$(NODE_ID)"]' in {one.get("value") for one in daemon["env"]}
 
@@ -183,8 +185,15 @@ def test_broker_and_daemon_of_a_pod_share_log_directory_user_and_token(name: str
         target = Path(environment[variable(CLASS_PATH)]["value"])
         assert {"name": "floeberg-plugin", "mountPath": str(target.parent), "readOnly": True} in broker["volumeMounts"]
         assert pod["initContainers"][0]["command"][-2:] == [f"/opt/floeberg/plugin/{target.name}", f"{target.parent}/"]
-        token = named(daemon["env"], "FLOEBERG_LOG_DOOR__TOKEN")["valueFrom"]
-        assert environment[variable("rsm.config.floeberg.token")]["valueFrom"] == token
+        assert environment[variable("rsm.config.floeberg.token.file")]["value"] == f"{TOKENS}/log-door-token"
+        assert mount_of_tokens(broker) == mount_of_tokens(daemon), "a rotated token comes to both at the same time"
+
+
+def mount_of_tokens(container: Manifest) -> Manifest:
+    """Without ``subPath``: Kubernetes brings no file of such a mount up to date."""
+    (mount,) = (one for one in container["volumeMounts"] if one["mountPath"] == TOKENS)
+    assert set(mount) == {"name", "mountPath", "readOnly"}
+    return mount
 
 
 def variable(name: str) -> str:
@@ -209,6 +218,10 @@ def test_daemon_takes_what_is_rendered_for_settings(name: str, tmp_path: Path, m
     file.write_text(
         next(one["data"]["floeberg.toml"] for one in of_kind(manifests, "ConfigMap") if "floeberg.toml" in one["data"])
     )
+    mount_of_tokens(daemon)
+    (tmp_path / "log-door-token").write_text("of-the-broker")
+    (tmp_path / "table-door-token").write_text("of-the-engines")
+    file.write_text(file.read_text().replace(TOKENS, str(tmp_path)))
     settings = load_settings(file)
     values = yaml.safe_load(VALUES[name].read_text()) or {}
     for key, value in values.get("catalog", {}).items():
@@ -216,8 +229,8 @@ def test_daemon_takes_what_is_rendered_for_settings(name: str, tmp_path: Path, m
     if "settings" in values:
         assert settings.topics[0].name == tomllib.loads(values["settings"])["topics"][0]["name"]
     assert settings.log_door.listen.host == "127.0.0.1"
-    assert settings.log_door.tokens
-    assert settings.table_door.tokens
+    assert settings.log_door.known_tokens == ("of-the-broker",)
+    assert settings.table_door.known_tokens == ("of-the-engines",)
     ports = {port["name"]: port["containerPort"] for port in daemon["ports"]}
     assert ports["tables"] == settings.table_door.listen.port
     for probe in ("startupProbe", "livenessProbe"):

@@ -43,12 +43,6 @@ env:
     value: {{ .bootstrap | quote }}
   - name: FLOEBERG_BROKER__LOG_DIRS
     value: {{ .logDirs | quote }}
-  - name: FLOEBERG_LOG_DOOR__TOKEN
-    valueFrom: {secretKeyRef: {name: {{ include "floeberg.secret" .root }}, key: log-door-token}}
-  - name: TABLE_DOOR_TOKEN
-    valueFrom: {secretKeyRef: {name: {{ include "floeberg.secret" .root }}, key: table-door-token}}
-  - name: FLOEBERG_TABLE_DOOR__TOKENS
-    value: '["$(TABLE_DOOR_TOKEN)"]'
   {{- range $variable, $secret := $values.secrets.env }}
   - name: {{ $variable }}
     valueFrom: {secretKeyRef: {name: {{ $secret.name }}, key: {{ $secret.key }}}}
@@ -77,14 +71,23 @@ volumeMounts:
   - {name: {{ .logVolume }}, mountPath: {{ .mountPath }}}
   - {name: floeberg-data, mountPath: /var/lib/floeberg}
   - {name: floeberg-settings, mountPath: /etc/floeberg, readOnly: true}
+  - {{ include "floeberg.tokensMount" . }}
   - {name: floeberg-scratch, mountPath: /tmp, subPath: tmp}
   - {name: floeberg-scratch, mountPath: /var/cache/floeberg, subPath: cache}
+{{- end }}
+
+{{/* Whole, not by subPath, which Kubernetes would never bring up to date. Broker and daemon share it, so that both have
+     another token at the same time. */}}
+{{- define "floeberg.tokensMount" -}}
+{name: floeberg-tokens, mountPath: /run/secrets/floeberg, readOnly: true}
 {{- end }}
 
 {{/* As a list; the volume floeberg-data is a claim, which each mode makes in its own way. */}}
 {{- define "floeberg.volumes" -}}
 - name: floeberg-settings
   configMap: {name: {{ include "floeberg.name" .root }}}
+- name: floeberg-tokens
+  secret: {secretName: {{ include "floeberg.secret" .root }}}
 - name: floeberg-scratch
   emptyDir: {}
 {{- if include "floeberg.isNative" .root }}
