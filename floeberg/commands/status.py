@@ -21,7 +21,15 @@ from floeberg.tables.stored_status import stored_partitions
 from floeberg.version import program_version
 from serving.status.backlog import backlog_line
 from serving.status.daemon_status import FILE_REASONS, DaemonStatus, Phase
-from serving.status.page import compaction_lines, duration_text, gone_line, latest_lines, size_text, sweep_lines
+from serving.status.page import (
+    compaction_lines,
+    count_text,
+    duration_text,
+    gone_line,
+    latest_lines,
+    size_text,
+    sweep_lines,
+)
 from topics.partition_status import PartitionStatus
 
 if TYPE_CHECKING:
@@ -126,7 +134,8 @@ def shown(found: DaemonStatus, *, daemon_runs: bool, topic: str | None, width: i
     if daemon_runs:
         mood = "[green]healthy[/green]" if found.is_healthy else "[red]needs a look[/red]"
         uptime = duration_text(found.uptime_ms)
-        yield f"{found.phase} for {uptime}, {mood}; {found.cycle_count} cycles, {found.commit_count} commits"
+        counts = f"{count_text(found.cycle_count, 'cycle')}, {count_text(found.commit_count, 'commit')}"
+        yield f"{found.phase} for {uptime}, {mood}; {counts}"
         if found.backlog is not None:
             yield f"backlog: {backlog_line(found.backlog)}"
     else:

@@ -32,6 +32,7 @@ from floeberg.settings.schema_sources import SchemaSources, registry_access, sub
 from floeberg.settings.topic import TopicSettings
 from floeberg.setup.check_result import CheckResult, Verdict, good, guarded, note
 from floeberg.tables.topic_tables import TopicTables
+from serving.status.page import count_text
 from tiering.spool import SPOOL_SUFFIX
 from topics.topic_rule import TopicRule
 
@@ -52,9 +53,8 @@ def warm_up_kernels(clock: Clock) -> CheckResult:
 def check_broker(broker: Broker, settings: Settings) -> CheckResult:
     cluster_id, nodes = broker.cluster_id(), broker.node_ids()
     count = len(broker.partitions(offsets_of=()))
-    return good(
-        "broker", f"cluster {cluster_id} at {settings.broker.bootstrap}: {len(nodes)} brokers, {count} partitions"
-    )
+    counts = f"{count_text(len(nodes), 'broker')}, {count_text(count, 'partition')}"
+    return good("broker", f"cluster {cluster_id} at {settings.broker.bootstrap}: {counts}")
 
 
 def check_log_dir(log_dir: Path, cluster_id: str | None) -> CheckResult:

@@ -76,6 +76,12 @@ def test_settings_file_is_named_before_the_command_or_after_it(arguments: list[s
     assert "healthy" in done.stdout
 
 
+def test_one_commit_is_told_in_the_singular(tmp_path: Path) -> None:
+    status = DaemonStatus(version="1", phase=Phase.RUNNING, started_ms=0, now_ms=0, cycle_count=1_246, commit_count=1)
+    with status_door(tmp_path, status):
+        assert "; 1,246 cycles, 1 commit\n" in floeberg("status", cwd=tmp_path).stdout
+
+
 def test_what_is_said_after_the_command_counts(folder: Path) -> None:
     done = floeberg("-c", "nowhere.toml", "status", "-c", "floeberg.toml", cwd=folder)
     assert done.returncode == 0, done.stderr
