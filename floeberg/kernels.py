@@ -5,6 +5,7 @@ As a program, ``python -m floeberg.kernels``, it compiles what is not kept yet, 
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -130,7 +131,9 @@ class _Board:
 
 def _compile_in_process(modules: Sequence[str], board: _Board) -> None:
     command = [sys.executable, "-m", "floeberg.kernels", *modules]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # Numba colours the text of every overload that it tries and does not take, which nobody sees.
+    plain = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
+    environment = {**os.environ, **plain, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -210,6 +213,8 @@ def _compile_here(modules: Sequence[str]) -> None:
             print(flush=True)
 
     event.register("numba:compile", _Line())
+    # The process ends with its work, and numba keeps nearly all that it makes until then.
+    gc.disable()
     for module in modules:
         resolve_name(module)
 
