@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -41,6 +44,7 @@ _ENDPOINTS = (
 _WRITE_METHODS = ["POST", "PUT", "PATCH", "DELETE"]
 _OTHER_METHODS = ["GET", "HEAD", "OPTIONS"]
 _SHOWN_CHARACTERS = 200
+_LARGEST_PAGE = 1000
 
 Endpoint = Callable[[Request], Response]
 
@@ -77,6 +81,10 @@ def table_door_routes(
     ]
 
 
+class InvalidParameter(ValueError):
+    """A query parameter is not what the protocol says."""
+
+
 class _TableDoor:
     """One method an endpoint. Synchronous: Starlette runs them in its thread pool, the catalog may block."""
 
@@ -89,7 +97,8 @@ class _TableDoor:
     def list_namespaces(self, request: Request) -> Response:
         # Engines walk the tree level by level: without `parent` being honoured some never reach its end.
         found = self._catalog.namespaces(_namespace_of(request.query_params.get("parent", "")))
-        return JSONResponse({"namespaces": [list(namespace) for namespace in found]})
+        shown, following = _page(request, {NAMESPACE_SEPARATOR.join(one): list(one) for one in found})
+        return JSONResponse({"namespaces": shown, **following})
 
     def load_namespace(self, request: Request) -> Response:
         namespace = _namespace_of(request.path_params["namespace"])
@@ -101,7 +110,8 @@ class _TableDoor:
     def list_tables(self, request: Request) -> Response:
         namespace = _namespace_of(request.path_params["namespace"])
         names = self._catalog.table_names(namespace)
-        return JSONResponse({"identifiers": [{"namespace": list(namespace), "name": name} for name in names]})
+        shown, following = _page(request, {name: {"namespace": list(namespace), "name": name} for name in names})
+        return JSONResponse({"identifiers": shown, **following})
 
     def load_table(self, request: Request) -> Response:
         namespace, name = _namespace_of(request.path_params["namespace"]), request.path_params["table"]
@@ -145,6 +155,8 @@ def _answer_of(request: Request, error: Exception) -> Response:  # noqa: ARG001 
             return _error(HTTPStatus.NOT_FOUND, "NoSuchNamespaceException", str(error))
         case UnknownTable():
             return _error(HTTPStatus.NOT_FOUND, "NoSuchTableException", str(error))
+        case InvalidParameter():
+            return _error(HTTPStatus.BAD_REQUEST, "BadRequestException", str(error))
         case Misdirected():
             return _error(HTTPStatus.MISDIRECTED_REQUEST, "BadRequestException", str(error))
         case Unavailable():
@@ -175,6 +187,24 @@ def _namespace_of(text: str) -> Namespace:
     if not all(level and level.isprintable() for level in levels):
         raise UnknownNamespace(f"Namespace does not exist: {text[:_SHOWN_CHARACTERS]!r}")
     return levels
+
+
+def _page(request: Request, items: Mapping[str, Any]) -> tuple[list[Any], dict[str, str | None]]:
+    """The items, by their names, that the request asks for, and what is said of the next page.
+
+    A token is the last name of a page, so that a page begins where the last one ended whatever came or went. A client
+    that sends none does not turn pages: it gets everything (spec, PageToken). Raises InvalidParameter for a
+    ``pageSize`` that is none.
+    """
+    size_text, token = request.query_params.get("pageSize"), request.query_params.get("pageToken")
+    if size_text is not None and re.fullmatch("0*[1-9][0-9]{0,8}", size_text, re.ASCII) is None:
+        raise InvalidParameter(f"pageSize is a number above 0, not {size_text[:_SHOWN_CHARACTERS]!r}")
+    names = sorted(items)
+    if token is None:
+        return [items[name] for name in names], {"next-page-token": None}
+    left = names[bisect_right(names, token) :]
+    shown = left[: min(int(size_text or _LARGEST_PAGE), _LARGEST_PAGE)]
+    return [items[name] for name in shown], {"next-page-token": shown[-1] if len(shown) < len(left) else None}
 
 
 def _error(status: HTTPStatus, kind: str, message: str) -> Response:

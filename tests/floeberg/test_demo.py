@@ -92,7 +92,7 @@ def test_daemon_serves_its_doors_refuses_a_second_one_and_ends_with_its_spark(pl
     assert httpx.get(f"{url}/healthz").status_code == 200
     assert "floeberg_cycle_duration_seconds_count" in httpx.get(f"{url}/metrics").text
     assert "3 partitions" in httpx.get(url).text
-    assert httpx.get(f"{url}/v1/namespaces").json() == {"namespaces": []}
+    assert httpx.get(f"{url}/v1/namespaces").json() == {"namespaces": [], "next-page-token": None}
     assert httpx.get(f"http://{playground.log_door}/v1/log/x/0/records?start=0&end=1").status_code == 401
 
     second = playground.run("run")
