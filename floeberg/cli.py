@@ -33,6 +33,7 @@ COMMANDS = {
     "expire": "Let old snapshots go, and files that nothing names.",
     "repair": "Give records their columns that were stored without.",
     "cat": "Print records as a consumer would read them.",
+    "snapshot": "Tell which snapshot was the first to have an offset.",
     "sql": "Query the tables.",
     "tier": "Tier what is ready now, and end.",
     "plugin": "Write the broker's plugin and the settings it needs.",
