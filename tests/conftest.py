@@ -1,4 +1,4 @@
-"""What several rooms' tests share: a real broker, a real REST catalog, and topic names that meet nobody else's."""
+"""What several rooms' tests share: real brokers and catalogs, and topic names that meet nobody else's."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.support.class_archive import archive_options
 from tests.support.rest_catalog import RestCatalogServer
 
 if TYPE_CHECKING:
+    from tests.engine.table.foreign.foreign_world import ForeignWorld
     from workers.spark_workers import SparkWorkers
 
 # For every JVM that a test starts. A command line's own options win over these.
@@ -111,6 +112,14 @@ def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name no other test uses."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:60]
     return f"{name}-{next(_topic_numbers)}"
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> ForeignWorld:
+    """A tiered topic whose table another program is to change."""
+    from tests.engine.table.foreign.foreign_world import ForeignWorld
+
+    return ForeignWorld(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from engine.clock import SystemClock
@@ -11,9 +9,7 @@ from engine.errors import Invalid
 from engine.fault_points import FaultPoint, armed
 from engine.fsck.check import fsck_table
 from engine.table.commit.takeover import Takeover
-from engine.table.commit.writer import TableWriter
 from engine.table.manifests import ManifestReader
-from engine.table.topic_table import TopicTable
 from floeberg.sql.duckdb_condition import DuckdbCondition
 from floeberg.tables.erasure import Eraser
 from retention.erasure_report import ErasureReport
@@ -26,34 +22,23 @@ from tests.support.fault_hooks import once
 WHERE = "kafka_partition = 0 AND kafka_offset % 50 = 7"
 
 
-@pytest.fixture
-def foreign(tmp_path: Path) -> ForeignWorld:
-    return ForeignWorld(tmp_path)
-
-
-def opened(foreign: ForeignWorld, writer: TableWriter) -> TopicTable:
-    table = writer.open("orders", foreign.partitions[0].topic_id)
-    assert table is not None
-    return table
-
-
 def erase(foreign: ForeignWorld, where: str) -> ErasureReport:
     writer = foreign.world.writer()
     eraser = Eraser(catalog=foreign.world.catalog, writer=writer, clock=SystemClock())
-    table = opened(foreign, writer)
+    table = foreign.opened(writer)
     return eraser.erase(table, DuckdbCondition(table, where), where=where)
 
 
 @pytest.mark.parametrize("rewrite", [rewrite_one_file, rewrite_in_no_order])
 def test_records_in_files_of_another_program_go_too(foreign: ForeignWorld, rewrite: object) -> None:
     writer = foreign.world.writer()
-    before = consumed(opened(foreign, writer))
+    before = consumed(foreign.opened(writer))
     assert callable(rewrite)
     rewrite(foreign.iceberg())
-    adopted = opened(foreign, writer).adopted[0]
+    adopted = foreign.opened(writer).adopted[0]
     theirs = {file.path for part in adopted for file in part.files}
     report = erase(foreign, WHERE)
-    table = opened(foreign, foreign.world.writer())
+    table = foreign.opened(foreign.world.writer())
     assert (report.left, report.record_count) == ((), 12)
     assert consumed(table) == {at: record for at, record in before.items() if at % 50 != 7}
     assert (table.adopted[0], table.foreign) == ((), None)
@@ -70,16 +55,16 @@ def test_only_what_must_go_with_it_is_written_again(foreign: ForeignWorld) -> No
     rewrite_one_file(foreign.iceberg())
     report = erase(foreign, "kafka_partition = 0 AND kafka_offset = 3")
     assert (report.record_count, report.others_files) == (1, {})
-    assert len(opened(foreign, foreign.world.writer()).adopted[0]) == 1
+    assert len(foreign.opened(foreign.world.writer()).adopted[0]) == 1
 
 
 def test_other_program_that_rewrites_in_between_is_proven_first(foreign: ForeignWorld) -> None:
-    before = consumed(opened(foreign, foreign.world.writer()))
+    before = consumed(foreign.opened(foreign.world.writer()))
     rewrite_one_file(foreign.iceberg())
     hook = once(FaultPoint.REPLACEMENTS_VERIFIED, lambda: rewrite_in_no_order(foreign.iceberg()))
     with armed(hook):
         report = erase(foreign, WHERE)
-    table = opened(foreign, foreign.world.writer())
+    table = foreign.opened(foreign.world.writer())
     assert (report.left, report.record_count) == ((), 12)
     assert consumed(table) == {at: record for at, record in before.items() if at % 50 != 7}
     assert fsck_table(table).findings == ()
@@ -90,15 +75,15 @@ def test_takeover_that_landed_without_an_answer_is_known_again(foreign: ForeignW
         raise OSError("connection reset")
 
     rewrite_one_file(foreign.iceberg())
-    assert opened(foreign, foreign.world.writer()).adopted, "which is a commit of its own"
+    assert foreign.opened(foreign.world.writer()).adopted, "which is a commit of its own"
     with armed(once(FaultPoint.CATALOG_CHANGED, lose_the_answer)):
         report = erase(foreign, WHERE)
     assert (report.record_count, report.left) == (12, ())
-    assert fsck_table(opened(foreign, foreign.world.writer())).findings == ()
+    assert fsck_table(foreign.opened(foreign.world.writer())).findings == ()
 
 
 def test_files_of_other_records_take_over_nothing(foreign: ForeignWorld) -> None:
     rewrite_one_file(foreign.iceberg())
-    table = opened(foreign, foreign.world.writer())
+    table = foreign.opened(foreign.world.writer())
     with pytest.raises(Invalid, match="don't hold what"):
         Takeover(ranges=table.adopted[0], new=())

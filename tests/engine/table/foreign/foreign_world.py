@@ -18,6 +18,7 @@ from engine.records.digest import EMPTY_DIGEST, RangeDigest, digest_of
 from engine.records.records import ByteSpans, Headers
 from engine.schemas.folder import SchemaFolder
 from engine.table.catalog.access import embedded_catalog_properties, open_catalog, warehouse_of
+from engine.table.commit.writer import TableWriter
 from engine.table.loading import TableLoader
 from engine.table.topic_table import TopicTable
 from engine.topic_partition import TopicIdPartition
@@ -83,6 +84,12 @@ class ForeignWorld:
         """The newest state, as a reader loads it."""
         catalog = open_catalog(embedded_catalog_properties(self.world.root / "data"))
         return TableLoader(lambda: warehouse_of(catalog)).view(catalog.load_table("kafka.orders"))
+
+    def opened(self, writer: TableWriter) -> TopicTable:
+        """The newest state, as ``writer`` has it once foreign changes are proven."""
+        table = writer.open("orders", self.partitions[0].topic_id)
+        assert table is not None
+        return table
 
     def log_digest(self, partition: TopicIdPartition, wanted: OffsetRange) -> RangeDigest:
         """Of what the producers wrote."""

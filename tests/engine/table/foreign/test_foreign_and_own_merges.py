@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from engine.clock import SystemClock
 from engine.fault_points import FaultPoint, armed
 from engine.table.commit.replacement import FileReplacement
-from engine.table.commit.writer import TableWriter
 from engine.table.ledger import Outcome
 from engine.table.manifests import ManifestReader, TableFile
 from engine.table.merge.merge_files import MergeTask, merge_files
@@ -18,17 +13,6 @@ from engine.table.topic_table import TopicTable
 from tests.engine.table.foreign.foreign_rewrites import rewrite_in_no_order, rewrite_one_file
 from tests.engine.table.foreign.foreign_world import SEGMENT_RECORDS, ForeignWorld
 from workers.workers import ReadBackTask, proof_of, read_back
-
-
-@pytest.fixture
-def foreign(tmp_path: Path) -> ForeignWorld:
-    return ForeignWorld(tmp_path)
-
-
-def opened(foreign: ForeignWorld, writer: TableWriter) -> TopicTable:
-    table = writer.open("orders", foreign.partitions[0].topic_id)
-    assert table is not None
-    return table
 
 
 def own_files(table: TopicTable, partition: int) -> tuple[TableFile, ...]:
@@ -45,12 +29,12 @@ def merged(table: TopicTable, files: tuple[TableFile, ...]) -> FileReplacement:
 
 def test_what_each_has_merged_is_read_and_extended(foreign: ForeignWorld) -> None:
     writer = foreign.world.writer()
-    table = opened(foreign, writer)
+    table = foreign.opened(writer)
     ours = merged(table, own_files(table, 1))
     assert writer.replace(table, [ours]).outcomes == (Outcome.COMMITTED,)
     rewrite_one_file(foreign.iceberg())
     foreign.check_goes_on()
-    table = opened(foreign, writer)
+    table = foreign.opened(writer)
     assert [part.range.start for part in table.adopted[0]] == [SEGMENT_RECORDS]
     assert ours.new[0].description.path in {file.path for file in own_files(table, 1)}
     # Ours again, beside what is adopted: what was tiered since joins the merged file.
@@ -63,14 +47,14 @@ def test_what_each_has_merged_is_read_and_extended(foreign: ForeignWorld) -> Non
 
 def test_group_into_which_an_adopted_range_reaches_is_given_up(foreign: ForeignWorld) -> None:
     writer = foreign.world.writer()
-    table = opened(foreign, writer)
+    table = foreign.opened(writer)
     first, middle, last = own_files(table, 0)
     across, beside = merged(table, (first, middle, last)), merged(table, own_files(table, 1))
     rewrite_one_file(foreign.iceberg())
     assert writer.replace(table, [across, beside]).outcomes == (Outcome.GONE, Outcome.COMMITTED)
     foreign.check_goes_on()
     # Planned on the newest state, with the adopted range left out between: not a group either.
-    table = opened(foreign, writer)
+    table = foreign.opened(writer)
     around = merged(table, tuple(file for file in own_files(table, 0) if file.path in {first.path, last.path}))
     assert writer.replace(table, [around]).outcomes == (Outcome.GONE,)
     foreign.check_goes_on()
@@ -78,7 +62,7 @@ def test_group_into_which_an_adopted_range_reaches_is_given_up(foreign: ForeignW
 
 def test_rewrite_between_decision_and_commit_is_a_conflict_after_which_the_group_is_gone(foreign: ForeignWorld) -> None:
     writer = foreign.world.writer()
-    table = opened(foreign, writer)
+    table = foreign.opened(writer)
     wanted = merged(table, own_files(table, 0))
     waiting = [lambda: rewrite_one_file(foreign.iceberg())]
 
