@@ -16,8 +16,8 @@ PARQUET_SHARE = 0.5
 DAY_SECONDS = 24 * 3600
 
 
-def steady(bytes_a_second: int) -> Iterator[tuple[int, int]]:
-    for second in range(0, MONTH_SECONDS, FRESHNESS_SECONDS):
+def steady(bytes_a_second: int, days: int) -> Iterator[tuple[int, int]]:
+    for second in range(0, days * DAY_SECONDS, FRESHNESS_SECONDS):
         yield second, int(bytes_a_second * FRESHNESS_SECONDS * PARQUET_SHARE)
 
 
@@ -53,10 +53,11 @@ def hourly() -> Iterator[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("slices", "slices_a_turn", "most_small"),
     [
-        pytest.param(lambda: steady(1 << 10), 120, 380, id="1 KiB/s"),
-        pytest.param(lambda: steady(100 << 10), 60, 80, id="100 KiB/s"),
-        pytest.param(lambda: steady(1 << 20), 20, 50, id="1 MiB/s"),
-        pytest.param(lambda: steady(10 << 20), 30, 50, id="10 MiB/s"),
+        pytest.param(lambda: steady(1 << 10, days=30), 120, 380, id="1 KiB/s"),
+        # What is steady and fast makes whole files all day long: their number and the bytes written settle at once.
+        pytest.param(lambda: steady(100 << 10, days=3), 60, 80, id="100 KiB/s"),
+        pytest.param(lambda: steady(1 << 20, days=3), 20, 50, id="1 MiB/s"),
+        pytest.param(lambda: steady(10 << 20, days=1), 30, 50, id="10 MiB/s"),
         pytest.param(bursty, 60, 240, id="bursty"),
         pytest.param(spiky, 60, 360, id="spiky"),
         pytest.param(nightly, 60, 100, id="nightly"),
