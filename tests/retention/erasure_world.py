@@ -21,7 +21,7 @@ from floeberg.tables.erasure import Eraser
 from retention.erasure_condition import Condition, KeyCondition, key_bytes
 from retention.erasure_report import ErasureReport, ErasureReports
 from tests.engine.table.merge.merge_world import MergeWorld
-from tests.engine.table.table_examples import StillClock, catalog_in, reopened
+from tests.engine.table.table_examples import TEXT, StillClock, catalog_in, records_of, reopened
 
 Consumed = dict[int, tuple[bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]]
 """By offset: key, value, headers."""
@@ -96,6 +96,17 @@ class ErasureWorld:
         for path in sorted(folder.parent.rglob("*")):
             if path.is_file():
                 yield path, path.read_bytes()
+
+
+def text_world(folder: Path, *, files: int = 3) -> ErasureWorld:
+    """Files of six records, whose keys are alice, bob, carol, null, empty, and not text."""
+    stored = MergeWorld(folder, TEXT)
+    for number in range(files):
+        keys = [b"alice", b"bob", b"carol", None, b"", b"\xff\xfe"]
+        values = [b"%s of %d" % (key or b"none", number) for key in keys]
+        headers = [[(b"h", b"1"), (b"h", None)] if key == b"bob" else [] for key in keys]
+        stored.append(records_of(values, start=number * 6, keys=keys, headers=headers))
+    return ErasureWorld(stored)
 
 
 def consumed(table: TopicTable, partition: int = 0) -> Consumed:

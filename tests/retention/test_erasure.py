@@ -23,7 +23,7 @@ from retention.erasure_finding import Finder
 from tests.compaction.damaged_file import damage
 from tests.engine.table.merge.merge_world import MergeWorld
 from tests.engine.table.table_examples import TEXT, records_of
-from tests.retention.erasure_world import ErasureWorld
+from tests.retention.erasure_world import ErasureWorld, text_world
 from tests.support.fault_hooks import once
 
 REGION = {"name": "region", "type": ["null", "string"], "default": None}
@@ -37,17 +37,6 @@ def avro(schema_id: int, value: dict[str, Any]) -> bytes:
     body = io.BytesIO()
     fastavro.schemaless_writer(body, fastavro.parse_schema(KEY_SCHEMAS[schema_id]), value)
     return b"\x00" + schema_id.to_bytes(4, "big") + body.getvalue()
-
-
-def text_world(folder: Path, *, files: int = 3) -> ErasureWorld:
-    """Files of six records, whose keys are alice, bob, carol, null, empty, and not text."""
-    stored = MergeWorld(folder, TEXT)
-    for number in range(files):
-        keys = [b"alice", b"bob", b"carol", None, b"", b"\xff\xfe"]
-        values = [b"%s of %d" % (key or b"none", number) for key in keys]
-        headers = [[(b"h", b"1"), (b"h", None)] if key == b"bob" else [] for key in keys]
-        stored.append(records_of(values, start=number * 6, keys=keys, headers=headers))
-    return ErasureWorld(stored)
 
 
 @pytest.fixture
@@ -201,35 +190,6 @@ def test_somebody_who_is_always_first_ends_it(world: ErasureWorld) -> None:
     with armed(merge), pytest.raises(Unavailable, match="replaced the files first"):
         world.erase("alice")
     assert world.reports.get(world.reports.ids()[0]).ended_ms is None
-
-
-class Killed(BaseException):
-    """Nobody catches it, as nobody catches the end of a process."""
-
-
-def test_killed_at_any_point_a_second_run_ends_it(tmp_path: Path) -> None:
-    reached: list[FaultPoint] = []
-    world = text_world(tmp_path / "whole", files=2)
-    expected = {at: record for at, record in world.consumed().items() if record[0] != b"alice"}
-    with armed(reached.append):
-        world.erase("alice")
-    assert {FaultPoint.REPLACEMENTS_WRITTEN, FaultPoint.REPLACEMENTS_VERIFIED, FaultPoint.CATALOG_CHANGED} <= {*reached}
-    for nth in range(len(reached)):
-        left = [nth]
-
-        def kill(point: FaultPoint, left: list[int] = left) -> None:
-            if left[0] == 0:
-                raise Killed(point)
-            left[0] -= 1
-
-        killed = text_world(tmp_path / str(nth), files=2)
-        with armed(kill), pytest.raises(Killed):
-            killed.erase("alice")
-        if killed.table.erased:
-            assert killed.consumed() == expected
-        killed.erase("alice")
-        assert killed.consumed() == expected
-        assert killed.table.erased[0].record_count == 2
 
 
 KEYS = st.sampled_from([None, b"", b"a", b"b", b"\xff"])
