@@ -13,7 +13,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PRODUCT = ("engine", "topics", "workers", "tiering", "compaction", "latest", "retention", "serving", "floeberg")
+PRODUCT = (
+    "engine",
+    "topics",
+    "workers",
+    "tiering",
+    "compaction",
+    "latest",
+    "retention",
+    "serving",
+    "streams",
+    "floeberg",
+)
 ROOMS = (*PRODUCT, "bench", "plugin", "tests")
 LONGEST_FILE_LINES = 400
 LONGEST_FUNCTION_LINES = 70

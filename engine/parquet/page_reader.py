@@ -64,12 +64,14 @@ def read_rows(
     is_sequential: bool = False,
     unread: frozenset[str] = frozenset(),
     is_plain: bool = False,
+    whole_bytes: int = WHOLE_GROUP_BYTES,
 ) -> pa.Table:
     """Decode ``run`` of ``group``; columns that the statistics prove to be null in all rows are left out.
 
     ``layout`` None: pages don't align, and ``run`` must be the whole row group. ``is_sequential`` fetches a remote row
     group whole whatever its size, because the rest is wanted next. ``unread`` top-level columns are left out.
-    ``is_plain``: no strings stay dictionary-encoded, so that rows of several row groups have the same types. Raises
+    ``is_plain``: no strings stay dictionary-encoded, so that rows of several row groups have the same types.
+    ``whole_bytes``: a remote row group up to this size is fetched whole, however little of it is wanted. Raises
     Corrupt (bytes that don't decode, a page checksum that doesn't match, another number of rows than promised),
     Unavailable.
     """
@@ -77,7 +79,7 @@ def read_rows(
     parts = [_parts_of(chunk, layout, at, run) for at, chunk in chunks]
     flat = [part for ranges in parts for part in ranges]
     data = group.data
-    is_whole = sum(part.size for part in flat) * 2 > data.size or data.size <= WHOLE_GROUP_BYTES or is_sequential
+    is_whole = sum(part.size for part in flat) * 2 > data.size or data.size <= whole_bytes or is_sequential
     kept = source.is_remote and (is_whole or source.is_kept(data))
     content = source.read_kept(data, flat) if kept else source.read(flat)
     small = _small_file(footer, [chunk for _, chunk in chunks], parts, content, run, source.file)

@@ -8,11 +8,12 @@ compaction nest: where the step differs, the entries of the coarser one are entr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import Corrupt
@@ -178,6 +179,21 @@ class OwnFile:
             problem = f"several row groups hold the same offset of {place.offsets}"
             raise self._damage(problem, place.offsets.start, _RUN_FSCK)
         return RowBlock.of(place, *pieces)
+
+    def stored_rows(self, group: int, run: PageRun, columns: Collection[str]) -> pa.Table:
+        """Some top-level columns of a run as they are stored, and no byte of the others; those that are null in all
+        rows are left out, and so are those that the file lacks."""
+        described = self._index.open_group(self._table, self._opened, group)
+        return read_rows(
+            self._opened.source,
+            self._opened.footer,
+            described.group,
+            described.layout,
+            run,
+            unread=frozenset(chunk.column.top for chunk in described.group.chunks).difference(columns),
+            is_plain=True,
+            whole_bytes=0,
+        )
 
     def _read_run(self, group: int, run: PageRun, *, is_sequential: bool) -> Records:
         table, opened = self._table, self._opened

@@ -200,9 +200,10 @@ def key_fields_of(fields: Iterable[pa.Field], layout: TableLayout) -> tuple[pa.F
     return tuple(next(found, pa.struct([])))
 
 
-def arrow_schema(schema: Schema) -> pa.Schema:
-    """A table's columns as they are written to Parquet: every level carries its field id as ``PARQUET:field_id``."""
-    return pa.schema([_arrow_field(field, with_ids=True) for field in schema.fields])
+def arrow_schema(schema: Schema, *, with_ids: bool = True) -> pa.Schema:
+    """A table's columns as they are written to Parquet: every level carries its field id as ``PARQUET:field_id``, or
+    none does."""
+    return pa.schema([_arrow_field(field, with_ids=with_ids) for field in schema.fields])
 
 
 _PRIMITIVES: tuple[tuple[pa.DataType, iceberg.PrimitiveType], ...] = (

@@ -147,7 +147,7 @@ def foreign_change(metadata: TableMetadata) -> ForeignChange | None:
         snapshots=() if same_snapshot or seal is None else tuple(map(_foreign, reversed(newer))),
         sealed_snapshot=ours[0] if ours else None,
         is_behind=sealed_id is not None and bool(ours or current_id is None) and sealed_id not in kept,
-        undone=_ranges([snapshot for snapshot in ours if snapshot.snapshot_id not in kept]),
+        undone=added_ranges([snapshot for snapshot in ours if snapshot.snapshot_id not in kept]),
         properties_changed=properties_changed,
         schema_changed=schema_changed,
         uuid_changed=uuid_changed,
@@ -179,9 +179,10 @@ def _foreign(snapshot: Snapshot) -> ForeignSnapshot:
     )
 
 
-def _ranges(undone: Sequence[Snapshot]) -> dict[int, tuple[OffsetRange, ...]]:
+def added_ranges(snapshots: Sequence[Snapshot]) -> dict[int, tuple[OffsetRange, ...]]:
+    """What snapshots of Floeberg's added, by partition."""
     ranges: dict[int, list[OffsetRange]] = {}
-    for snapshot in undone:
+    for snapshot in snapshots:
         told = {} if snapshot.summary is None else snapshot.summary.additional_properties
         for name, text in told.items():
             partition = name.removeprefix(RANGE_PREFIX)

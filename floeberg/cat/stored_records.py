@@ -1,11 +1,9 @@
-"""A topic's records out of its table, in pieces, and where in it a time or the last few of them are."""
+"""A topic's records out of its table, in pieces, and where in it the last few of them are."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
 
 from engine.offset_range import OffsetRange
 from engine.reading.log_reader import LogReader
@@ -26,22 +24,6 @@ def stored_records(
     for block in reader.records(table, partition, offsets):
         for first in range(0, len(block), _ROWS_AT_ONCE):
             yield partition, block.slice(first, min(len(block), first + _ROWS_AT_ONCE))
-
-
-def first_since(
-    reader: LogReader, table: TopicTable, partition: int, offsets: OffsetRange, timestamp_ms: int
-) -> int | None:
-    """The first offset of ``offsets`` whose record is not older; None where there is none."""
-    if offsets.is_empty:
-        return None
-    latest_ms, relative = reader.time_index(table, partition, offsets)
-    before = int(np.searchsorted(latest_ms, timestamp_ms, "right")) - 1
-    start = offsets.start + (int(relative[before]) if before >= 0 else 0)
-    for records in reader.records(table, partition, OffsetRange(start=start, end=offsets.end)):
-        found = np.flatnonzero(records.timestamp_ms >= timestamp_ms)
-        if len(found):
-            return int(records.offset[found[0]])
-    return None
 
 
 def start_of_last(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from engine.reading.log_reader import LogReader
     from engine.records.records import Records
     from engine.table.topic_table import TopicTable
-    from floeberg.cat.live_topic import LiveTopic
     from floeberg.cat.record_printer import RecordPrinter
+    from streams.live_topic import LiveTopic
 
 
 def cat(
@@ -83,7 +83,7 @@ def _check(choice: OffsetChoice, *, tail: int | None, follow: bool, form: str | 
 
 
 def _live(command: CommandContext, topic: str) -> LiveTopic:
-    from floeberg.cat.live_topic import LiveTopic
+    from streams.live_topic import LiveTopic
 
     broker = command.settings.broker
     return LiveTopic(topic, bootstrap=broker.bootstrap, security=broker.security)
@@ -136,7 +136,8 @@ class _Source:
 
     def _wanted(self, partition: int, there: OffsetRange | None, printer: RecordPrinter) -> tuple[OffsetRange, int]:
         """What is wanted out of the table, and where it is gone on live: where the table ends, or later."""
-        from floeberg.cat.stored_records import first_since, start_of_last
+        from floeberg.cat.stored_records import start_of_last
+        from streams.start import first_since
 
         entry, choice = self.table.ledger.get(partition), self.choice
         if entry is not None:
@@ -170,8 +171,8 @@ class _Source:
 
     def _followed(self, live: LiveTopic, positions: dict[int, int]) -> Iterator[tuple[int, Records]]:
         """Each record once: ``positions`` are where the table ended when it was read."""
-        from floeberg.cat.live_topic import OffsetGone
         from floeberg.cat.stored_records import stored_records
+        from streams.live_topic import OffsetGone
 
         live.go_on_at(positions)
         while True:

@@ -16,13 +16,13 @@ from engine.errors import Unavailable
 from engine.reading.file_index import FileIndex
 from engine.reading.log_reader import LogReader
 from engine.records.records import Records
-from floeberg.cat.live_topic import LiveTopic, OffsetGone
 from floeberg.cat.offset_choice import OffsetChoice
 from floeberg.cat.record_printer import RecordPrinter
 from floeberg.commands.cat import _Source
 from floeberg.commands.context import CommandContext
 from floeberg.processes.local_broker import LocalBroker
 from floeberg.processes.tied_process import tied
+from streams.live_topic import LiveTopic, OffsetGone
 from tests.floeberg.command import floeberg, hear_interrupts
 
 TOPIC = "cat.live"

@@ -42,7 +42,7 @@ from tests.tiering.tiering_world import TieringWorld
 from topics.topic_rule import TopicRule
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ROOMS = ("engine", "topics", "workers", "tiering", "compaction", "retention", "serving", "floeberg")
+ROOMS = ("engine", "topics", "workers", "tiering", "compaction", "retention", "serving", "streams", "floeberg")
 TOPIC = "orders"
 TOKEN = "open-sesame"
 SCHEMA = {

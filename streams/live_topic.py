@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,6 +61,7 @@ class LiveTopic:
     def __init__(self, topic: str, *, bootstrap: str, security: Mapping[str, str]) -> None:
         self._topic = topic
         self._positions: dict[int, int] = {}
+        self._ended: dict[int, int] = {}
         self._problem: Exception | None = None
         conf = {
             **security,
@@ -71,23 +72,30 @@ class LiveTopic:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",
+            # What comes last may be no record: that there is none left has to be told.
+            "enable.partition.eof": True,
             "log_level": 0,
         }
         with self._told():
             self._consumer = Consumer(conf)
 
-    def ranges(self) -> dict[int, OffsetRange]:
-        """By partition: the first offset that the broker has, and the one after the last committed record."""
+    def partitions(self) -> list[int]:
         with self._told():
             described = self._consumer.list_topics(self._topic, timeout=_REQUEST_TIMEOUT_S).topics[self._topic]
             if described.error is not None:
                 raise self._unavailable(described.error.str())
-            found = {}
-            for partition in sorted(described.partitions):
+            return sorted(described.partitions)
+
+    def ranges(self, partitions: Collection[int] | None = None) -> dict[int, OffsetRange]:
+        """By partition, of all or of those of ``partitions`` that there are: the first offset that the broker has, and
+        the one after the last committed record."""
+        found = {}
+        for partition in (number for number in self.partitions() if partitions is None or number in partitions):
+            with self._told():
                 asked = TopicPartition(self._topic, partition)
                 low, high = self._consumer.get_watermark_offsets(asked, timeout=_REQUEST_TIMEOUT_S)
-                found[partition] = OffsetRange(start=low, end=max(low, high))
-            return found
+            found[partition] = OffsetRange(start=low, end=max(low, high))
+        return found
 
     def first_since(self, partition: int, timestamp_ms: int) -> int | None:
         """The first offset whose record is not older; None where there is none."""
@@ -98,9 +106,13 @@ class LiveTopic:
 
     def go_on_at(self, positions: Mapping[int, int]) -> None:
         """The offset by partition from which on ``take`` gives records."""
-        self._positions = dict(positions)
+        self._positions, self._ended = dict(positions), {}
         with self._told():
             self._consumer.assign([TopicPartition(self._topic, *place) for place in self._positions.items()])
+
+    def reached(self, partition: int) -> int:
+        """The offset up to which ``take`` has given every record of a partition, as far as that is known."""
+        return max(self._positions[partition], self._ended.get(partition, 0))
 
     def take(self) -> list[tuple[int, Records]]:
         """What has come: records by partition, rising and each once; none where nothing came for a while.
@@ -117,6 +129,8 @@ class LiveTopic:
             error = message.error()
             if error is None:
                 by_partition.setdefault(message.partition(), []).append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._ended[message.partition()] = message.offset()
             elif error.code() in _GONE:
                 self._problem = OffsetGone(message.partition(), self._positions[message.partition()])
             elif error.fatal() or error.code() in _FOR_GOOD:
