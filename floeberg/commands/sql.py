@@ -18,6 +18,7 @@ from floeberg.commands.context import CommandContext
 if TYPE_CHECKING:
     from floeberg.sql.answer import SqlSession
     from floeberg.sql.answer_output import AnswerOutput
+    from floeberg.sql.live_tail import LiveTails
 
 ENGINES = ("duckdb", "spark")
 ORDERS = ("last", "first")
@@ -51,6 +52,18 @@ def sql(
             help="Where SELECT * has Kafka's own columns: last, or first as they are stored. For duckdb.",
         ),
     ] = "last",
+    live: Annotated[
+        bool, typer.Option("--live", help="With what the broker has beyond the tables, as of now. For duckdb.")
+    ] = False,
+    live_limit: Annotated[
+        int,
+        typer.Option(
+            metavar="MIB",
+            min=1,
+            envvar="FLOEBERG_SQL_LIVE_LIMIT",
+            help="How much that may be, of each table: it is held in memory.",
+        ),
+    ] = 256,
 ) -> None:
     """Query the tables with SQL, through the table door; tables are named as topics."""
     from floeberg.sql.answer_output import AnswerOutput
@@ -58,13 +71,17 @@ def sql(
 
     _check_choice("--engine", engine, ENGINES)
     _check_choice("--kafka-columns", kafka_columns, ORDERS)
+    if live and engine != "duckdb":
+        raise Invalid("--live is for duckdb", next_step="leave --live or --engine out")
     out = AnswerOutput(form="json" if as_json else form, file=output, vertical=vertical, max_rows=max_rows)
     is_shell = query is None and file is None and output is None and sys.stdin.isatty()
     text = "" if is_shell else _text(query, file)
     command = CommandContext.of(context)
     with table_door(command, engine) as door:
-        namespace = command.settings.namespace
-        with _session(engine, door, namespace, kafka_columns_last=kafka_columns == "last") as session:
+        tails = _live_tails(command, live_limit << 20) if live else None
+        with _session(
+            engine, door, command.settings.namespace, kafka_columns_last=kafka_columns == "last", live=tails
+        ) as session:
             if is_shell:
                 run_shell(session, out)
             else:
@@ -97,7 +114,17 @@ def _run(session: SqlSession, text: str, out: AnswerOutput) -> None:
                 out.show(answer)
 
 
-def _session(engine: str, door: OpenTableDoor, namespace: str, *, kafka_columns_last: bool) -> SqlSession:
+def _live_tails(command: CommandContext, limit_bytes: int) -> LiveTails:
+    """Raises ``Unavailable``."""
+    command.compile_kernels()
+    from floeberg.sql.live_tail import LiveTails
+
+    return LiveTails(command.settings, command.tables, limit_bytes=limit_bytes)
+
+
+def _session(
+    engine: str, door: OpenTableDoor, namespace: str, *, kafka_columns_last: bool, live: LiveTails | None
+) -> SqlSession:
     """Raises ``Invalid``, ``Unavailable``."""
     if engine == "spark":
         from floeberg.sql.spark_session import SparkSession
@@ -106,7 +133,12 @@ def _session(engine: str, door: OpenTableDoor, namespace: str, *, kafka_columns_
     from floeberg.sql.duckdb_session import DuckdbSession
 
     return DuckdbSession(
-        door.url, token=door.token, ca_file=door.ca_file, namespace=namespace, kafka_columns_last=kafka_columns_last
+        door.url,
+        token=door.token,
+        ca_file=door.ca_file,
+        namespace=namespace,
+        kafka_columns_last=kafka_columns_last,
+        live=live,
     )
 
 

@@ -5,20 +5,29 @@ from __future__ import annotations
 import importlib.util
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from engine.errors import Invalid, Unavailable
 from engine.formats.format_facts import noted_columns
 from floeberg.sql.answer import BATCH_ROWS, SqlAnswer
 from floeberg.sql.plain_value import as_written
 
+if TYPE_CHECKING:
+    from floeberg.sql.live_tail import LiveTails
+
 CATALOG_NAME = "floeberg"
 _EXTENSIONS = ("httpfs", "avro", "iceberg")
 """In the order they load: iceberg reads its manifests with avro and calls the catalog with httpfs."""
 
 _ONLY_TEXT = frozenset({"INTERVAL", "TIMESTAMP_NS"})
+
+_TAIL_PREFIX = "live tail of "
+_TAKEN = "floeberg_taken"
+"""What rows on their way from Arrow are called, for one statement."""
 
 _FIRST_COLUMN = "partition"
 """What the first column of a topic's table is called, after the prefix of Kafka's own columns."""
@@ -29,6 +38,7 @@ class DuckdbSession:
 
     The extensions come from Python packages, so that nothing is downloaded at run time. ``kafka_columns_last``: tables
     that a statement names without their namespace have the value's columns first; with it they are as they are stored.
+    ``live``: they also have what the broker has beyond them when the statement begins.
     Raises ``Invalid`` when a package is missing, ``Unavailable`` when the door does not answer.
     """
 
@@ -40,11 +50,14 @@ class DuckdbSession:
         ca_file: Path | None = None,
         namespace: str | None = None,
         kafka_columns_last: bool = False,
+        live: LiveTails | None = None,
     ) -> None:
         import duckdb
 
         self._errors = duckdb.Error
-        self._reordered = namespace if kafka_columns_last else None
+        self._namespace = namespace
+        self._kafka_columns_last = kafka_columns_last
+        self._live = live
         self._connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
         for extension in _EXTENSIONS:
             self._connection.execute(f"LOAD {_quoted(str(extension_file(extension)))}")
@@ -83,7 +96,7 @@ class DuckdbSession:
     @contextmanager
     def answer(self, statement: str) -> Iterator[SqlAnswer]:
         """What Python has no type for (months in an interval, nanoseconds) is the text that DuckDB writes."""
-        with self._own_words(), self._value_columns_first(statement), self._interruptible():
+        with self._own_words(), self._stand_ins(statement), self._interruptible():
             relation = self._connection.sql(statement)
             if relation is None:  # a SET, or nothing but a comment
                 yield SqlAnswer(names=(), batches=iter(()))
@@ -126,25 +139,47 @@ class DuckdbSession:
             raise
 
     @contextmanager
-    def _value_columns_first(self, statement: str) -> Iterator[None]:
+    def _stand_ins(self, statement: str) -> Iterator[None]:
         """Temporary views, which come before what they are named as, stand for the tables meanwhile."""
-        made: list[str] = []
-        for name in self._table_names(statement):
-            table = f'{CATALOG_NAME}."{self._reordered}".{_identifier(name)}'
-            # No table of ours, or a temporary one of the user's own: it stays what it is.
-            with suppress(self._errors):
-                columns = _value_first(self._connection.sql(f"FROM {table} LIMIT 0").columns)
-                listed = ", ".join(map(_identifier, columns))
-                self._connection.execute(f"CREATE TEMP VIEW {_identifier(name)} AS SELECT {listed} FROM {table}")
-                made.append(name)
-        try:
+        with ExitStack() as made:
+            for name in self._table_names(statement):
+                table = f'{CATALOG_NAME}."{self._namespace}".{_identifier(name)}'
+                rows = table if self._live is None else made.enter_context(self._with_tail(self._live, name, table))
+                # No table of ours, or a temporary one of the user's own: it stays what it is.
+                with suppress(self._errors):
+                    columns = self._connection.sql(f"FROM {rows} LIMIT 0").columns
+                    listed = ", ".join(map(_identifier, _value_first(columns) if self._kafka_columns_last else columns))
+                    self._connection.execute(f"CREATE TEMP VIEW {_identifier(name)} AS SELECT {listed} FROM {rows}")
+                    made.callback(self._connection.execute, f"DROP VIEW temp.{_identifier(name)}")
             yield
+
+    @contextmanager
+    def _with_tail(self, live: LiveTails, name: str, table: str) -> Iterator[str]:
+        """A table together with what the broker has beyond it, in a temporary table, as what stands after FROM."""
+        with live.of(name) as tail:
+            if tail is None:
+                yield table
+                return
+            held = f"temp.{_identifier(_TAIL_PREFIX + name)}"
+            self._take(f"CREATE TEMP TABLE {held} AS FROM", pa.RecordBatch.from_pylist([], schema=tail.schema))
+            try:
+                for batch in tail.batches:
+                    self._take(f"INSERT INTO {held} FROM", batch)
+                # The snapshot that the tail continues: by now the table may have more of it.
+                stored = f"AT (VERSION => {tail.snapshot_id})" if tail.snapshot_id is not None else "WHERE false"
+                yield f"(FROM {table} {stored} UNION ALL BY NAME FROM {held})"
+            finally:
+                self._connection.execute(f"DROP TABLE {held}")
+
+    def _take(self, statement: str, batch: pa.RecordBatch) -> None:
+        self._connection.register(_TAKEN, batch)
+        try:
+            self._connection.execute(f"{statement} {_TAKEN}")
         finally:
-            for name in made:
-                self._connection.execute(f"DROP VIEW temp.{_identifier(name)}")
+            self._connection.unregister(_TAKEN)
 
     def _table_names(self, statement: str) -> frozenset[str]:
-        if self._reordered is None:
+        if self._namespace is None or not (self._kafka_columns_last or self._live):
             return frozenset()
         import duckdb
 

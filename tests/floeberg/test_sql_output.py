@@ -31,7 +31,7 @@ class _NoCatalog(DuckdbSession):
     """DuckDB itself, without a table door."""
 
     def __init__(self, *_: object, **__: object) -> None:
-        self._errors, self._reordered = duckdb.Error, None
+        self._errors, self._namespace = duckdb.Error, None
         self._connection = duckdb.connect()
         self._connection.execute("SET timezone = 'UTC'")
 
