@@ -10,10 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from engine.errors import Invalid
+from engine.errors import Invalid, Unavailable
 from floeberg.processes.local_broker import LocalBroker
 from tests.streams.live_world import (
+    WITH_COUPON,
     LiveWorld,
     all_batches,
     by_partition,
@@ -103,6 +106,25 @@ async def test_batch_that_a_cancelled_consumer_did_not_get_is_the_next_one(world
     assert by_partition(rows) == world.consumed()
 
 
+async def test_live_record_of_a_schema_that_the_table_lacks_comes_when_the_table_has_it(world: LiveWorld) -> None:
+    world.produce(10)
+    world.produce(10, partition=1)
+    world.tier()
+    async with world.stream() as stream:
+        before = await rows_until(stream, 20)
+        assert "coupon" not in before[0]
+        world.produce(5, schema_id=WITH_COUPON)
+        world.produce(5, partition=1)
+        meanwhile = await rows_until(stream, 5)
+        assert {row["kafka_partition"] for row in meanwhile} == {1}, "the other partition waits"
+        world.tier()
+        after = await rows_until(stream, 5)
+    assert [row["coupon"] for row in after] == [f"coupon {row['number']}" for row in after]
+    assert {row["kafka_error"] for row in after} == {None}
+    both = await now(world, columns=["coupon"], start={0: 0, 1: 15})
+    assert [row["coupon"] for row in both] == [None] * 10 + [row["coupon"] for row in after]
+
+
 async def test_columns_and_rows_are_those_that_were_asked_for_on_both_sides(world: LiveWorld) -> None:
     world.produce(60)
     world.tier()
@@ -151,3 +173,20 @@ async def test_what_can_not_be_is_refused_by_name(world: LiveWorld, arguments: d
     world.tier()
     with pytest.raises(Invalid, match=named):
         await now(world, **arguments)
+
+
+async def test_records_that_are_gone_are_an_error_or_passed_over(world: LiveWorld) -> None:
+    world.produce(20)
+    world.produce(1, partition=1)
+    world.tier()
+    async with world.stream(until="now", start={1: 1}) as stream:
+        await rows_until(stream, 20)
+        position = stream.position
+    world.produce(20)
+    gone = TopicPartition(world.topic, 0, 30)
+    admin = AdminClient({"bootstrap.servers": world.broker.bootstrap})
+    admin.delete_records([gone])[gone].result(30)
+    with pytest.raises(Unavailable, match="offset 20"):
+        await now(world, position=position)
+    rest = await now(world, position=position, on_missing="skip", columns=["kafka_offset"])
+    assert rest == [{"kafka_offset": offset} for offset in range(30, 40)]

@@ -17,7 +17,7 @@ from floeberg.processes.local_broker import LocalBroker
 from floeberg.sql.duckdb_session import DuckdbSession
 from floeberg.sql.live_tail import LiveTails
 from tests.floeberg.command import floeberg
-from tests.streams.live_world import LiveWorld
+from tests.streams.live_world import WITH_COUPON, LiveWorld
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("broker")]
 
@@ -89,6 +89,18 @@ def test_rows_of_the_tail_are_those_of_the_table_later(world: LiveWorld) -> None
         live = rows(session, world, "*")
         world.tier()
         assert rows(session, world, "*") == live
+
+
+def test_record_of_a_schema_that_the_table_lacks_is_there_with_the_reason(world: LiveWorld) -> None:
+    world.produce(10)
+    world.tier()
+    world.produce(1, schema_id=WITH_COUPON)
+    with session_over(world) as session:
+        *_, (number, reason) = rows(session, world, "number, kafka_error")
+        assert number is None
+        assert str(WITH_COUPON) in reason
+        world.tier()
+        assert rows(session, world, "number, coupon, kafka_error")[-1] == (10, "coupon 10", None)
 
 
 def test_tail_that_passes_its_bound_is_refused(world: LiveWorld) -> None:
