@@ -152,6 +152,8 @@ class KeptSqlCatalog(StagingCatalog, SqlCatalog):
         )
         is_table = self._iceberg_type_filter()
         self._row = row if is_table is None else row.where(is_table)
+        mine = IcebergTables.catalog_name == self.name, IcebergTables.table_namespace == bindparam("namespace")
+        self._any_table = select(IcebergTables.table_name).where(*mine).limit(1)
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """As the library's, by a statement that is made once, and without objects mapped to rows: a look at a table
@@ -162,6 +164,14 @@ class KeptSqlCatalog(StagingCatalog, SqlCatalog):
         if row is None:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(parts)}")
         return self._convert_orm_to_iceberg(row)
+
+    def namespace_exists(self, namespace: str | Identifier) -> bool:
+        """Asked before each listing and each look at a namespace's properties, mostly of one that has tables."""
+        name = ".".join(Catalog.identifier_to_tuple(namespace))
+        with self.engine.connect() as connection:
+            if connection.execute(self._any_table, {"namespace": name}).first() is not None:
+                return True
+        return bool(super().namespace_exists(namespace))
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
