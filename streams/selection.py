@@ -46,14 +46,14 @@ class Selection:
         chosen = pa.schema([rows.field(name) for name in names])
         if self.where is None:
             return TableSelection(table=table, rows=rows, chosen=chosen)
-        bound, tested = _condition(table, self.where)
+        condition, bound, tested = _condition(table, self.where)
         return TableSelection(
             table=table,
             rows=rows,
             chosen=chosen,
             tested=tested,
             expression=expression_to_pyarrow(bound, table.iceberg_schema),
-            without_rows=files_without(table, parse(self.where)),
+            without_rows=files_without(table, condition),
             has_statistics=_is_of_numbers_alone(bound),
         )
 
@@ -112,17 +112,18 @@ def _check_columns(table: TopicTable, names: Sequence[str], known: Sequence[str]
         raise Invalid("A column is named twice", topic=table.topic, next_step="name each column once")
 
 
-def _condition(table: TopicTable, text: str) -> tuple[BooleanExpression, frozenset[str]]:
-    """Bound to the table's columns, and the top-level ones that it looks at."""
+def _condition(table: TopicTable, text: str) -> tuple[BooleanExpression, BooleanExpression, frozenset[str]]:
+    """As it is written, bound to the table's columns, and the top-level ones that it looks at."""
     schema: Schema = table.iceberg_schema
     try:
-        bound = rewrite_not(bind(schema, parse(text), True))
+        condition = parse(text)
+        bound = rewrite_not(bind(schema, condition, True))
         tested = prune_columns(schema, extract_field_ids(bound), False)
     except (ParseBaseException, ValidationError, ValueError, TypeError, RecursionError) as error:
         raise Invalid(
             f"The condition {text!r} can't be read: {error}", topic=table.topic, next_step=_NEXT_STEP
         ) from error
-    return bound, frozenset(column.name for column in tested.fields)
+    return condition, bound, frozenset(column.name for column in tested.fields)
 
 
 def _is_of_numbers_alone(part: BooleanExpression) -> bool:

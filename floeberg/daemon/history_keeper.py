@@ -12,6 +12,7 @@ import structlog
 from engine.clock import Clock
 from serving.status.history import STEP_MS, History, Sample
 from serving.status.metrics import DaemonLook
+from serving.status.topic_series import TopicNow
 
 _log = structlog.get_logger(__name__)
 
@@ -50,15 +51,11 @@ class HistoryKeeper:
         """Of the step that has just ended."""
         look, (fetches, fetched_bytes) = self._board.look(), self._board.fetched()
         totals = look.totals.values()
-        lag_records = behind_records = lag_ms = local_log_bytes = 0
+        whole = TopicNow()
         ends: dict[str, tuple[int, int]] = {}
-        # Once over all, as thousands of partitions are quiet most of the time.
         for part in look.partitions:
-            status, lag = part.status, part.status.lag_records
-            lag_records += lag
-            behind_records += lag if part.behind_ms else 0
-            lag_ms = max(lag_ms, part.lag_ms)
-            local_log_bytes += status.local_log_bytes
+            whole.add(part)
+            status = part.status
             if status.stable_end is not None:
                 count, total = ends.get(status.topic, (0, 0))
                 ends[status.topic] = (count + 1, total + status.stable_end)
@@ -70,10 +67,10 @@ class HistoryKeeper:
             fetches=fetches,
             fetched_bytes=fetched_bytes,
             merged_bytes=look.status.compaction.written_bytes,
-            lag_records=lag_records,
-            behind_records=behind_records,
-            lag_ms=lag_ms,
-            local_log_bytes=local_log_bytes,
+            lag_records=whole.lag_records,
+            behind_records=whole.behind_records,
+            lag_ms=whole.lag_ms,
+            local_log_bytes=whole.local_log_bytes,
         )
         self._history.keep(now.since(self._before))
         self._before = now

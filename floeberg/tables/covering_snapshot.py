@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.errors import Invalid
 from engine.offset_range import OffsetRange
-from engine.table.ledger import ranges_from_json
-from engine.table.properties import RANGE_PREFIX
+from engine.table.history import lineage
+from engine.table.topic_table import added_ranges
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -36,7 +35,8 @@ def covering_snapshot(table: TopicTable, metadata: TableMetadata, *, partition: 
         covered = "nothing" if entry is None else f"offsets {entry.start} to {entry.end - 1}"
         raise Invalid(f"The table covers {covered}, not {offset}", topic=table.topic, partition=partition)
     end, oldest = entry.end, None
-    for snapshot in _ancestors(metadata):
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    for snapshot in lineage(by_id, metadata.current_snapshot_id):
         oldest = snapshot
         added = _added(table, snapshot, partition)
         if added is None:
@@ -59,15 +59,6 @@ def covering_snapshot(table: TopicTable, metadata: TableMetadata, *, partition: 
     )
 
 
-def _ancestors(metadata: TableMetadata) -> Iterator[Snapshot]:
-    """The newest snapshot of the main branch and those before it that the history still has."""
-    snapshot = metadata.current_snapshot()
-    while snapshot is not None:
-        yield snapshot
-        parent = snapshot.parent_snapshot_id
-        snapshot = None if parent is None else metadata.snapshot_by_id(parent)
-
-
 def _end_at(table: TopicTable, oldest: Snapshot, partition: int, end: int) -> int:
     """``end`` is where the ranges begin that are known to have been added; the oldest snapshot may have done so."""
     added = _added(table, oldest, partition)
@@ -76,11 +67,9 @@ def _end_at(table: TopicTable, oldest: Snapshot, partition: int, end: int) -> in
 
 def _added(table: TopicTable, snapshot: Snapshot, partition: int) -> OffsetRange | None:
     """Offsets of the partition that came to be covered by this snapshot, with those that were bridged."""
-    told = {} if snapshot.summary is None else snapshot.summary.additional_properties
-    text = told.get(f"{RANGE_PREFIX}{partition}")
-    if text is None:
+    ranges = added_ranges([snapshot]).get(partition)
+    if not ranges:
         return None
-    ranges = ranges_from_json(text)
     start = min(one.start for one in ranges)
     bridged = (one.start for one in table.skipped.get(partition, ()) if one.end == start)
     return OffsetRange(start=min(bridged, default=start), end=max(one.end for one in ranges))

@@ -60,7 +60,7 @@ def partitions_to_show(partitions: Sequence[PartitionNow], most: int) -> Sequenc
 
 @dataclass(slots=True)
 class TopicNow:
-    """All partitions of a topic together: sums, and the longest of each time."""
+    """Partitions together, those of a topic or all: sums, and the longest of each time."""
 
     partitions: int = 0
     stopped: int = 0

@@ -82,13 +82,18 @@ def undisturbed_scenes(folder: Path, answer: Path) -> list[Scene]:
 
 def kill(scene: Scene, point: str, nth: int, answer: Path) -> None:
     root = scene.part.root
-    shutil.rmtree(root)
-    shutil.copytree(scene.template, root)
+    start_again(scene.template, root)
     killed = in_a_process(partial(killed_at, root, f"{point}#{nth}")) != 0
     let_kafka_delete(root)
     assert in_a_process(partial(followed, scene.part, answer)) == 0, f"the daemon behind {point}#{nth} failed"
     found = json.loads(answer.read_text())
     print(json.dumps({"act": scene.act, "point": point, "nth": nth, "killed": killed, **found}), flush=True)
+
+
+def start_again(template: Path, root: Path) -> None:
+    """In the same place: a catalog names its files by whole paths."""
+    shutil.rmtree(root)
+    shutil.copytree(template, root)
 
 
 def in_a_process(work: Callable[[], None]) -> int:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.fault_points import FaultPoint, KillAt, arm
-from tests.crash.killed_daemons import in_a_process
+from tests.crash.killed_daemons import in_a_process, start_again
 from tests.engine.table.merge.merge_world import MergeWorld
 from tests.retention.erasure_world import ErasureWorld, text_world
 
@@ -49,12 +49,6 @@ def main(folder: Path, *, every: bool) -> None:
                 found = json.loads(answer.read_text())
                 print(json.dumps({"by": by, "point": point, "nth": nth, "killed": killed, **found}), flush=True)
         start_again(template, root)
-
-
-def start_again(template: Path, root: Path) -> None:
-    """In the same place: a catalog names its files by whole paths."""
-    shutil.rmtree(root)
-    shutil.copytree(template, root)
 
 
 def in_child(work: Callable[[], None]) -> None:

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.fault_points import ENVIRONMENT_VARIABLE, FaultPoint, armed, reach
-from floeberg.processes.tied_process import tied
+from tests.crash.kill_programs import EVERY, ROOT, told_by
 from tests.crash.small_history import ACTS
 from tests.tiering.tiering_world import TieringWorld
 
-ROOT = Path(__file__).resolve().parents[2]
-EVERY = ["every"] if os.environ.get("FLOEBERG_TEST_EVERY_CRASH") else []
-"""Each of the three hundred kills, in place of one a point in each of the last two acts, which reach all of them."""
 PATIENCE_S = 3000 if EVERY else 900
 LEFT_WRONG = ("findings", "short", "spooled", "raw", "unswept")
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
 def test_daemon_killed_at_any_point_leaves_a_successor_everything(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        tied([sys.executable, "-m", "tests.crash.killed_daemons", str(tmp_path), *EVERY]),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-4000:]
-    daemons: list[dict[str, Any]] = [json.loads(line) for line in ended.stdout.splitlines()]
+    daemons = told_by("killed_daemons", tmp_path, patience_s=PATIENCE_S)
     undisturbed, runs = daemons[:ACTS], daemons[ACTS:]
     reached = {point for daemon in undisturbed for point in daemon["reached"]}
     assert reached == set(FaultPoint), "a point that no test reaches is no proof of anything"

@@ -145,15 +145,12 @@ class KeptSqlCatalog(StagingCatalog, SqlCatalog):
         self.kept = KeptMetadata()
         super().__init__(name, **properties)
         columns = IcebergTables.metadata_location, IcebergTables.table_namespace, IcebergTables.table_name
-        row = select(*columns).where(
-            IcebergTables.catalog_name == self.name,
-            IcebergTables.table_namespace == bindparam("namespace"),
-            IcebergTables.table_name == bindparam("name"),
+        within = select(*columns).where(
+            IcebergTables.catalog_name == self.name, IcebergTables.table_namespace == bindparam("namespace")
         )
-        is_table = self._iceberg_type_filter()
+        row, is_table = within.where(IcebergTables.table_name == bindparam("name")), self._iceberg_type_filter()
         self._row = row if is_table is None else row.where(is_table)
-        mine = IcebergTables.catalog_name == self.name, IcebergTables.table_namespace == bindparam("namespace")
-        self._any_table = select(IcebergTables.table_name).where(*mine).limit(1)
+        self._any_row = within.limit(1)
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """As the library's, by a statement that is made once, and without objects mapped to rows: a look at a table
@@ -169,7 +166,7 @@ class KeptSqlCatalog(StagingCatalog, SqlCatalog):
         """Asked before each listing and each look at a namespace's properties, mostly of one that has tables."""
         name = ".".join(Catalog.identifier_to_tuple(namespace))
         with self.engine.connect() as connection:
-            if connection.execute(self._any_table, {"namespace": name}).first() is not None:
+            if connection.execute(self._any_row, {"namespace": name}).first() is not None:
                 return True
         return bool(super().namespace_exists(namespace))
 

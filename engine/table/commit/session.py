@@ -149,8 +149,7 @@ class TableSession:
         """The table as the catalog has it now, or None. Raises as ``TableWriter.open``."""
         with self._turn(_Waiting()):
             table = self._load()
-            if not self._is_known(table):
-                self._state = self._adopted(table)
+            self._state = self._known_as(table) or self._adopted(table)
             return None if self._state is None else self._state.view
 
     @property
@@ -329,19 +328,18 @@ class TableSession:
         if self._state is not None and self._state.view.foreign is None and not looks:
             return self._state
         table = self._load()
-        if self._state is not None and self._is_known(table):
-            return self._state
-        self._state = self._adopted(table)
+        self._state = self._known_as(table) or self._adopted(table)
         if self._state is None:
             raise Invalid("the topic's table is gone from the catalog", topic=self.topic)
         return self._state
 
-    def _is_known(self, table: Table | None) -> bool:
-        """Whether the state at hand is this one, and Floeberg's own."""
+    def _known_as(self, table: Table | None) -> _State | None:
+        """The state at hand, where it is this one and Floeberg's own."""
         if table is None or self._state is None or self._state.view.foreign is not None:
-            return False
+            return None
         view = self._state.view
-        return (table.name(), table.metadata_location) == (view.identifier, view.metadata_location)  # renames move none
+        is_same = (table.name(), table.metadata_location) == (view.identifier, view.metadata_location)
+        return self._state if is_same else None  # a rename moves no metadata
 
     def _adopted(self, table: Table | None) -> _State | None:
         self._state = None
